@@ -19,7 +19,7 @@ class Array {
     view_ = *kept;
     keeper_ = std::move(kept);
   }
-  /// Borrows `view`; `keeper` owns its memory.
+  /// Borrows the values of `view`, whose memory lives as long as `keeper`.
   Array(std::span<const T> view, std::shared_ptr<const void> keeper) : view_(view), keeper_(std::move(keeper)) {}
 
   int64_t size() const { return std::ssize(view_); }

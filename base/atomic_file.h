@@ -9,12 +9,12 @@
 
 namespace foretime {
 
-/// Writes a file that others see either complete or not at all: bytes go to a temporary file next to it, which commit()
-/// syncs and renames. Without commit() the destructor removes the temporary file. All functions throw FileError.
+/// Writes a file that others see either complete or not at all: bytes go to a temporary file in the same folder, which
+/// commit() syncs and renames. Without commit() the destructor removes that file. All functions here throw FileError.
 class AtomicFile {
  public:
-  /// `remove` deletes temporary files that killed processes left of the same file, and locks this one, so that other
-  /// processes do not delete it (base/partial_files.h). Meant for large files.
+  /// `remove` deletes the temporary files that killed writers of the same file have left, and locks the new temporary
+  /// file, so that other processes do not delete it (base/partial_files.h). Meant for large files.
   enum class Leftovers { keep, remove };
 
   explicit AtomicFile(std::filesystem::path path, Leftovers old = Leftovers::keep);
@@ -27,12 +27,11 @@ class AtomicFile {
   const std::filesystem::path& aside() const { return aside_; }
   /// Writes bytes through a buffer.
   void write(std::string_view bytes);
-  /// Sets the offset of the next bytes.
-  void seek(uint64_t offset);
-  void flush();
-  /// Returns the descriptor of the flushed file; -1 if the file system has none.
+  void seek(uint64_t offset);  // offset of the next bytes from the start of the file
+  void flush();                // writes the buffer to the temporary file, without syncing it
+  /// Returns the descriptor of the temporary file, which lacks the bytes since the last flush(); -1 in a simulation.
   int descriptor() const { return file_->descriptor(); }
-  /// Syncs the file, renames it and syncs its folder.
+  /// Syncs the temporary file, renames it to path() and syncs the folder. The last call of an object.
   void commit();
 
  private:
@@ -41,26 +40,25 @@ class AtomicFile {
   std::string buffer_;
 };
 
-/// Writes a file by AtomicFile.
+/// Writes a file that contains `bytes` by AtomicFile, and commits it.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes,
                            AtomicFile::Leftovers old = AtomicFile::Leftovers::keep);
 
-/// Writes `bytes` under their final name and closes the file, because a full disk of a file server, or a quota, may be
-/// reported only then. For files that are written again after a power loss. Throws FileError.
+/// Replaces the content of `path` by `bytes` in place, not atomically and without syncing, for files that are written
+/// again after a power loss. Reports errors of closing, too, where a full disk of a file server may appear.
 void write_whole(const std::filesystem::path& path, std::string_view bytes);
 
-/// Writes `bytes` under their final name and syncs them, for a folder that replace_folder() moves as a whole.
+/// Replaces the content of `path` by `bytes` in place and syncs the file, but not its folder.
 void write_synced(const std::filesystem::path& path, std::string_view bytes);
 
-/// Makes a folder and its missing parents, so that they survive a power loss.
+/// Makes a folder and its missing parents, so that they survive a power loss; nothing if the folder exists.
 void create_folders_synced(const std::filesystem::path& path);
 
-/// Moves the folder `aside` to `path`, and syncs both folders and their parent. An older folder of that name is
-/// exchanged in one step and then removed. If the file system cannot exchange, it is moved away first, and for a moment
-/// there is no folder.
+/// Syncs the folder `aside`, renames it to `path`, and syncs the parent folder. An older folder `path` is exchanged in
+/// one step and then removed; if the file system cannot exchange names, `path` is missing for a moment.
 void replace_folder(const std::filesystem::path& aside, const std::filesystem::path& path);
 
-/// Removes a folder so that others see it whole or not at all, also after a power loss.
+/// Removes an existing folder so that others see it whole or not at all, also after a power loss.
 void remove_folder(const std::filesystem::path& path);
 
 }  // namespace foretime

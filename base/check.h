@@ -9,14 +9,12 @@
 
 namespace foretime {
 
-/// A condition was false that no file, setting or machine can make false: Foretime itself has a fault. No code catches
-/// this type in order to continue.
+/// Reports a condition that only a fault of Foretime itself can make false. No code catches this type to continue.
 struct BrokenInvariant : ErrorOf<kFault> {
   using ErrorOf::ErrorOf;
 };
 
-/// Throws BrokenInvariant with the place, below the root of the sources, and the text of the condition. `detail` may be
-/// empty.
+/// Throws BrokenInvariant with path (below the root of the sources), line, text of the condition, and any `detail`.
 [[noreturn]] void fail_check(const char* condition, std::string_view file, int line, const std::string& detail);
 
 }  // namespace foretime

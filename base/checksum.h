@@ -7,8 +7,7 @@
 
 namespace foretime {
 
-/// Returns XXH64 of `bytes` (Yann Collet's 64-bit xxHash, by its public specification): several bytes a cycle, so that
-/// a packed group can be checked each time it is opened.
+/// Returns XXH64 of `bytes` (Yann Collet's 64-bit xxHash, by its public specification).
 uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed = 0);
 
 /// Returns XXH64 of the memory of `values`.
@@ -20,9 +19,8 @@ uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
 /// Computes XXH64 of bytes that come in pieces of any size.
 class Checksum {
  public:
-  /// Begins a checksum with this seed.
   explicit Checksum(uint64_t seed = 0);
-  void add(std::span<const std::byte> bytes);
+  void add(std::span<const std::byte> bytes);  // appends bytes to those of earlier calls
   /// Returns the checksum of all bytes so far; more may follow.
   uint64_t value() const;
 
@@ -30,9 +28,9 @@ class Checksum {
   static constexpr size_t kBlock = 32;
 
   uint64_t seed_;
-  std::array<uint64_t, 4> lanes_;
-  std::array<std::byte, kBlock> partial_block_;  // incomplete next block
-  uint64_t bytes_ = 0;
+  std::array<uint64_t, 4> lanes_;                // state of XXH64 after the last whole block
+  std::array<std::byte, kBlock> partial_block_;  // the first bytes_ % kBlock bytes belong to the incomplete next block
+  uint64_t bytes_ = 0;                           // number of all bytes so far
 };
 
 }  // namespace foretime

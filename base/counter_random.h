@@ -11,8 +11,8 @@
 /// finaliser (Steele, Lea and Flood 2014).
 namespace foretime {
 
-/// Names the purposes of random numbers: the word of a key after the seed. The values influence the results of every
-/// run. Two streams of equal value have keys with different numbers of further words.
+/// Names the purposes of random numbers; a stream is the word of a key after the seed. Another value changes the
+/// results of runs. Keys of streams of equal value differ in the number of further words.
 namespace random_stream {
 enum Id : uint64_t {
   holdout = 11,         // which candidates of training groups are held out for validation
@@ -34,7 +34,7 @@ enum Id : uint64_t {
 };
 }
 
-/// Returns a hash of a word: SplitMix64's finaliser.
+/// Returns a hash of the word `x`: SplitMix64's finaliser.
 constexpr uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -42,7 +42,7 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Is one word of a key: any integer, or a stream's name.
+/// Holds one word of a key: any integer, or an enumerator of random_stream.
 struct RandomWord {
   template <class Integer>
   requires std::is_integral_v<Integer> || std::is_enum_v<Integer>
@@ -57,7 +57,7 @@ constexpr uint64_t random_bits(std::initializer_list<RandomWord> key) {
   return state;
 }
 
-/// Returns a name as a word of a key: FNV-1a.
+/// Returns the 64-bit FNV-1a hash of a text, for use as a word of a key.
 constexpr uint64_t hash_text(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
@@ -76,9 +76,10 @@ inline double random_gumbel(std::initializer_list<RandomWord> key) {
 }
 
 /// Evaluates a pseudo-random permutation of 0 … n - 1 one element at a time, in O(1) memory: four Feistel rounds on the
-/// smallest even number of bits that holds n, repeated until the result is below n.
+/// smallest even number of bits that holds 0 … n - 1, repeated until the result is below n.
 class KeyedPermutation {
  public:
+  /// `n` is the number of elements, 1 or more; `key` selects the permutation.
   KeyedPermutation(uint64_t n, uint64_t key) : n_(n), key_(key) {
     while ((1ULL << (2 * half_bits_)) < n_) ++half_bits_;
   }

@@ -20,15 +20,15 @@ class Descriptor {
   ~Descriptor() {
     if (value_ >= 0) close(value_);
   }
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
+  int get() const { return value_; }                   // -1 if this object owns none
+  int release() { return std::exchange(value_, -1); }  // the caller must close it from now on
 
  private:
   int value_ = -1;
 };
 
-/// Blocks all signals of this thread during a scope: signals that arrive between a fork and the child's own mask would
-/// run the parent's handlers in the child.
+/// Blocks all signals of this thread during its lifetime, then restores the earlier mask. Used around a fork, so that
+/// the child does not run the parent's handlers before it has set its own mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -36,9 +36,9 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// Defines a kind of failure with its exit code; its constructors take a message, or a format with arguments. A folder
-/// declares its kinds in one line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a
-/// kind that catches this one as well.
+/// Defines a kind of failure with its exit code. Its constructors take a message, or a format with arguments. A folder
+/// declares each kind in one line: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is the more
+/// general kind: `catch (const Base&)` catches this one as well.
 template <ExitCode code, class Base = Error>
 class ErrorOf : public Base {
  public:
@@ -59,17 +59,18 @@ struct ReportedError : Error {
   using Error::Error;
 };
 
-/// Returns whether an allocation failed: std::bad_alloc, or LibTorch's errors of that kind, on the CPU or a GPU.
+/// Returns whether an error means that memory was exhausted, on the CPU or a GPU: std::bad_alloc, an Error with exit
+/// code kOutOfMemory, a system error ENOMEM, or LibTorch's errors of that kind.
 bool is_out_of_memory(const std::exception& error);
 
-/// Returns the exit code of an exception: an Error's own, kOutOfMemory, kStorage and kData for files that cannot be
-/// read or written (base/files.h), and kInternal for anything else.
+/// Returns the exit code of an exception: that of an Error, kOutOfMemory if is_out_of_memory, kStorage for a system
+/// error of the storage (is_storage_failure), kData for another filesystem_error, and kInternal for anything else.
 int exit_code_of(const std::exception& error);
 
-/// Returns the text that users see for an exception: its message; for exhausted memory the first line of the message,
-/// without C++ frames, and a remedy.
+/// Returns the text that users see for an exception: its message. For exhausted memory, unless it is an Error, the text
+/// is the first line of the message and a remedy; for a storage failure of standard output it names standard output.
 std::string text_of_error(const std::exception& error);
-/// Returns whether an error says that standard output has no reader any more, as in `foretime leaderboard | head`.
+/// Returns whether an error is EPIPE: standard output has no reader any more, as in `foretime leaderboard | head`.
 bool is_broken_pipe(const std::exception& error);
 
 }  // namespace foretime

@@ -17,8 +17,8 @@ struct FileError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
-/// Reports a failure of the storage, not of the input: a full disk or quota, an I/O error, a read-only or stale file
-/// system. The same command may succeed later or on another machine.
+/// Reports a failure of the storage rather than of the input: a full disk or quota, an I/O error, a read-only or stale
+/// file system. The same command may succeed later or on another machine.
 struct StorageError : ErrorOf<kStorage, FileError> {
   using ErrorOf::ErrorOf;
 };
@@ -33,17 +33,17 @@ struct FileMemoryError : ErrorOf<kOutOfMemory, FileError> {
   using ErrorOf::ErrorOf;
 };
 
-/// Returns whether an errno is about the storage (StorageError) rather than its content.
+/// Returns whether an errno reports a failure of the storage (StorageError) rather than a mistake in a path or file.
 bool is_storage_failure(int error);
 /// The suffix of temporary files that are renamed into place once complete.
 inline constexpr const char* kAsideSuffix = ".foretime-tmp";
-/// Throws UnreachableError, StorageError, FileMemoryError or FileError: "PATH: DOING: system's text"; for a temporary
-/// file PATH is its final name.
+/// Throws an exception for the errno `error`: UnreachableError, StorageError, FileMemoryError or else FileError. The
+/// message is "PATH: DOING: system's text", where PATH is the final name if `path` is an AtomicFile's temporary file.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, const std::string& doing, int error);
 
-/// Declares for its lifetime that this process fills a folder, such as the directory of its run. Every write that fails
-/// below `folder` is then a StorageError, whatever errno says: a folder that was moved away, or a withdrawn permission,
-/// is no mistake in the settings or the data, and the same command may succeed later.
+/// Declares for its lifetime that this process fills a folder, such as the directory of its run. throw_write_error then
+/// throws StorageError for paths in `folder`, whatever errno says: a folder that was moved away, or a withdrawn
+/// permission, is no mistake in the settings or the data, and the same command may succeed later.
 class OwnedFolder {
  public:
   explicit OwnedFolder(const std::filesystem::path& folder);
@@ -55,7 +55,7 @@ class OwnedFolder {
   std::filesystem::path folder_;
 };
 
-/// Throws the exceptions of throw_file_error for a failed write, and StorageError below an OwnedFolder.
+/// Throws the exception of throw_file_error for a failed write, but StorageError for a path in a live OwnedFolder.
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, const std::string& doing, int error);
 
 /// Represents a file that is open for writing. The destructor closes it without syncing and ignores errors.
@@ -64,8 +64,8 @@ class OutputFile {
   virtual ~OutputFile() = default;
   /// Writes all bytes at the current position.
   virtual void write(std::string_view bytes) = 0;
-  virtual void seek(uint64_t offset) = 0;
-  /// Returns when all written bytes are on disk.
+  virtual void seek(uint64_t offset) = 0;  // sets the position of the next write, in bytes from the start
+  /// Waits until all written bytes are on disk.
   virtual void sync() = 0;
   /// Closes the file. A network file system may report a full disk only now.
   virtual void close() = 0;
@@ -77,8 +77,8 @@ class OutputFile {
 class InputFile {
  public:
   virtual ~InputFile() = default;
-  /// Reads the next bytes and returns how many: fewer than `buffer` holds at the end of the file only. Throws
-  /// FileError, StorageError.
+  /// Fills `buffer` with the next bytes of the file and returns their number, which is smaller than the buffer only at
+  /// the end of the file. Throws FileError or StorageError.
   virtual size_t read(std::span<char> buffer) = 0;
   /// Returns the size in bytes that the file had when it was opened.
   virtual uint64_t size() const = 0;
@@ -94,35 +94,35 @@ class Files {
   enum class Open { replace, create, append };
 
   virtual ~Files() = default;
-  /// Opens a file for writing. `create` returns null if the file exists; `append` makes a missing file.
+  /// Opens a file for writing. `replace` empties it, `create` returns null if it exists; all make a missing file.
   virtual std::unique_ptr<OutputFile> open(const Path& path, Open how) = 0;
-  virtual std::string read(const Path& path) = 0;
-  virtual bool exists(const Path& path) = 0;
-  virtual bool is_folder(const Path& path) = 0;
-  /// Returns the entries of a folder, sorted; empty if it does not exist.
+  virtual std::string read(const Path& path) = 0;  // returns the bytes of a file
+  virtual bool exists(const Path& path) = 0;       // follows links; throws only StorageError
+  virtual bool is_folder(const Path& path) = 0;    // true also for a link to one; throws only StorageError
+  /// Returns the paths of a folder's entries, sorted; empty if the folder does not exist.
   virtual std::vector<Path> list(const Path& folder) = 0;
   /// Returns whether a folder has no entries, or does not exist.
   virtual bool is_empty(const Path& folder) { return list(folder).empty(); }
   /// Returns the size of a file in bytes.
   virtual uint64_t size(const Path& path) { return read(path).size(); }
-  /// Opens a file that others may have written, for base/foreign_file.h, which callers use. Returns null if there is no
-  /// such file. The default reads the whole file.
+  /// Opens the file `folder`/`name`, which others may have written; returns null if there is none. Only for
+  /// base/foreign_file.h, which other code calls. The default reads the whole file into memory.
   virtual std::unique_ptr<InputFile> open_below(const Path& folder, const Path& name);
-  /// Returns whether an entry of a folder that others may write exists, for base/foreign_file.h.
+  /// Returns whether `folder`/`name` exists. Only for base/foreign_file.h.
   virtual bool exists_below(const Path& folder, const Path& name);
   /// Makes a folder and its missing parents; no error if it exists.
   virtual void create_folders(const Path& path) = 0;
-  /// Makes a folder. Returns false if it exists.
+  /// Makes a folder, whose parent must exist. Returns false if the folder exists.
   virtual bool create_folder(const Path& path) = 0;
   /// Renames a file or folder, and replaces an existing file `to`.
   virtual void rename(const Path& from, const Path& to) = 0;
-  /// Exchanges two names in one step. Returns false if this file system cannot.
+  /// Exchanges the names of two files or folders in one step. Returns false if this file system cannot.
   virtual bool exchange(const Path& a, const Path& b) = 0;
-  /// Makes another name of a file. Returns false if this file system cannot.
+  /// Makes `to` another name (hard link) of the file `from`. Returns false, without an error, if that fails.
   virtual bool link(const Path& /*from*/, const Path& /*to*/) { return false; }
   /// Removes a file, or a folder with its content; no error if it does not exist.
   virtual void remove(const Path& path) = 0;
-  /// Returns when the names in a folder are on disk.
+  /// Waits until the names in a folder are on disk.
   virtual void sync_folder(const Path& path) = 0;
 };
 
@@ -131,13 +131,13 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& f
 
 /// Returns the file system of this machine.
 Files& real_files();
-/// Returns the file system of this thread: that of the machine, unless a FilesScope is alive.
+/// Returns the file system of this thread: that of the innermost live FilesScope, or else real_files().
 Files& files();
 
-/// Holds a new folder that is removed with its content at the end.
+/// Holds a new folder; the destructor removes it with its content.
 class ScratchFolder {
  public:
-  /// Makes a folder whose path is `beginning` and six characters. Throws FileError.
+  /// Makes a folder whose path is `beginning` followed by six random characters. Throws FileError.
   explicit ScratchFolder(const std::filesystem::path& beginning);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
@@ -148,7 +148,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// Replaces the file system of this thread for a scope.
+/// Replaces the file system of this thread (files()) during its lifetime.
 class FilesScope {
  public:
   explicit FilesScope(Files& files);

@@ -63,7 +63,7 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit)
   for (const auto& choice : choices) {
     for (auto& one : expand_braces(pattern.substr(0, open) + choice + pattern.substr(at + 1), limit - expanded.size()))
       expanded.push_back(std::move(one));
-    if (expanded.size() > limit) throw DataError("{}: braces for more than {} names", pattern, limit);
+    if (expanded.size() > limit) throw DataError("{}: found braces for more than {} names", pattern, limit);
   }
   return expanded;
 }

@@ -10,8 +10,8 @@
 
 namespace foretime {
 
-/// Returns the digest of `text` in hexadecimal digits, by an algorithm of libcrypto such as SHA256; throws Error if
-/// libcrypto does not have it. Users of this header link OpenSSL::Crypto.
+/// Returns the digest of `text` as lower-case hexadecimal digits. `algorithm` is libcrypto's name, such as "SHA256".
+/// Throws Error if libcrypto does not have the algorithm. Users of this header link OpenSSL::Crypto.
 inline std::string hex_digest(const char* algorithm, std::string_view text) {
   const EVP_MD* digest_by = EVP_get_digestbyname(algorithm);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

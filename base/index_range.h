@@ -7,13 +7,12 @@
 
 namespace foretime {
 
-/// Returns the place of an enumerator in a table that has one entry for each enumerator, in their order.
+/// Returns the value of an enumerator, as an index into a table with one entry for each enumerator in their order.
 template <class Enum>
 requires std::is_enum_v<Enum>
 constexpr size_t index_of(Enum enumerator) { return static_cast<size_t>(enumerator); }
 
-/// The indices `first` … `last - 1`, for range-based loops: the entries of a row of a matrix in CSR form, the nodes of
-/// a graph, the candidates of a group.
+/// Holds the indices `first` … `last - 1`, for range-based loops.
 class IndexRange {
  public:
   class Iterator {
@@ -30,6 +29,7 @@ class IndexRange {
     int64_t index_;
   };
 
+  /// The range is empty if `last` is not above `first`.
   IndexRange(int64_t first, int64_t last) : first_(first), last_(last > first ? last : first) {}
   Iterator begin() const { return Iterator(first_); }
   Iterator end() const { return Iterator(last_); }
@@ -41,13 +41,13 @@ class IndexRange {
   int64_t first_, last_;
 };
 
-/// Returns the indices of row `row`, where `row_ptr` has the start of each row and the end of the last one.
+/// Returns the indices of the entries of row `row`. `row_ptr`, [rows + 1]: start of each row, end of the last one.
 template <class Starts>
 [[gnu::always_inline]] inline IndexRange entries_of(const Starts& row_ptr, int64_t row) {
   return IndexRange(row_ptr[row], row_ptr[row + 1]);
 }
 
-/// Returns the values of row `row`.
+/// Returns the part of `values` that belongs to row `row`; `row_ptr` as in entries_of. Borrows `values`.
 template <class Values, class Starts>
 auto row_of(const Values& values, const Starts& row_ptr, int64_t row) {
   const IndexRange own = entries_of(row_ptr, row);

@@ -21,13 +21,14 @@ class JsonReader {
   /// `origin` is the prefix of messages.
   explicit JsonReader(std::string origin) : origin_(std::move(origin)) {}
 
-  /// Returns the root, valid until the next call and while this object lives. Throws DataError for text that is not
-  /// JSON, or that is nested deeper than kDepth. A text with spare capacity (simdjson's padding) is not copied.
+  /// Parses a text and returns its root, which is valid until the next call of parse() and while this object lives.
+  /// Throws DataError for an empty text, text that is not JSON, and lists and objects nested deeper than kDepth.
   Element parse(const std::string& text);
 
-  /// Adds a part to the place that messages name, for a scope. `name` must live as long.
+  /// Adds a part to the place that messages name, during its lifetime. `name` must live as long.
   class Inside {
    public:
+    /// The part is "NAME", or "NAME[INDEX]" if `index` is not negative.
     Inside(JsonReader& reader, std::string_view name, int64_t index = -1) : reader_(reader) {
       reader_.place_.push_back({name, index});
     }
@@ -39,11 +40,12 @@ class JsonReader {
     JsonReader& reader_;
   };
 
-  /// Throws DataError with the current place.
+  /// Throws DataError "ORIGIN: PLACE: WHAT".
   [[noreturn]] void fail(const std::string& what) const;
-  /// Throws DataError: found `found`, expected `expected` (for example: a list).
+  /// Throws DataError "ORIGIN: PLACE: found, expected EXPECTED"; `expected` is text such as "a list".
   [[noreturn]] void fail(const Element& found, std::string_view expected) const;
 
+  /// Returns an element as a T. Throws DataError, which names `expected`, if the element is of another type.
   template <class T>
   T get(const Element& element, std::string_view expected) const {
     T value;
@@ -56,13 +58,13 @@ class JsonReader {
   simdjson::dom::object object(const Element& element, std::string_view expected) const {
     return get<simdjson::dom::object>(element, expected);
   }
-  /// Returns a whole number from `least` to `most`.
+  /// Returns an element as a whole number. Throws DataError unless it is from `least` to `most`.
   int64_t integer(const Element& element, int64_t least, int64_t most) const;
-  /// Returns a finite number that fits a float.
+  /// Returns an element as a finite number. Throws DataError if it is beyond the range of a float.
   float number(const Element& element) const;
-  /// Returns a string, or a whole number as text.
+  /// Returns a string, or the digits of a whole number. Throws DataError for other elements.
   std::string name(const Element& element) const;
-  /// Throws DataError if `met` is set, for a field that occurs twice; then sets `met`.
+  /// Sets `met`. Throws DataError, for a field that occurs twice, if `met` was set before.
   void once(bool& met) const;
 
  private:
@@ -75,7 +77,7 @@ class JsonReader {
   simdjson::dom::parser parser_;
 };
 
-/// Returns a value as messages show it: cut to a line, without control characters.
+/// Returns a value as messages show it: "a list", "an object", or the first 80 bytes of its JSON as printable ASCII.
 std::string json_excerpt(const simdjson::dom::element& element);
 
 }  // namespace foretime

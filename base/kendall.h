@@ -10,9 +10,9 @@ namespace foretime {
 /// two values, or if either holds a NaN; 0 if only `a` is constant. Throws DataError if the lengths differ.
 double kendall_tau_b(std::span<const double> a, std::span<const double> b);
 
-/// Returns the τ-b of an oracle that predicts each distinct configuration's mean run time: candidates of equal hash
-/// differ by measurement noise alone, which limits every model. 1 if no configuration repeats; NaN if τ is NaN. Failed
-/// candidates, of infinite run time, are left out.
+/// Returns the τ-b of an oracle that predicts the mean run time of each configuration: candidates of equal hash differ
+/// only by measurement noise. Candidates that failed (infinite run time) are left out. 1 if no configuration repeats;
+/// NaN for fewer than two candidates and equal run times. Throws DataError if the lengths differ.
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes);
 
 }  // namespace foretime

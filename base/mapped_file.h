@@ -11,20 +11,20 @@ namespace foretime {
 ///
 /// If a file is truncated while it is mapped, or its storage fails, the kernel sends SIGBUS to the thread that reads,
 /// possibly inside a library. The first mapping installs a handler that reports the file and ends the process: with
-/// exit code kData for a file that was truncated or replaced, with kStorage if its storage failed. Other signals go to
-/// the earlier handler.
+/// exit code kData for a file that was truncated, replaced or removed, with kStorage if its storage failed. A SIGBUS
+/// that concerns no mapped file goes to the earlier handler.
 class MappedFile {
  public:
-  /// Maps bytes `first` … `last` - 1 of the file that is open as `descriptor`, which may be closed afterwards. `path`
-  /// is for messages. Throws FileError, StorageError.
+  /// Maps bytes `first` … `last` - 1, at least one, of the file that is open as `descriptor`, which may be closed
+  /// afterwards. `path` is for messages. Throws FileError, also as StorageError or FileMemoryError.
   MappedFile(int descriptor, const std::filesystem::path& path, uint64_t first, uint64_t last);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  /// Asks the kernel to read the whole range ahead.
+  /// Asks the kernel to read the whole mapped range in advance; does not wait.
   void will_need() const;
-  /// Returns bytes `offset` … `offset` + `size` - 1 of the file, within the range.
+  /// Returns bytes `offset` … `offset` + `size` - 1 of the file, which must be in the mapped range.
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size) const {
     return {address_ + (offset - start_), size};
   }

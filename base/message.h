@@ -13,12 +13,12 @@ namespace foretime {
 /// ignored; standard output keeps its error, which the end of the program reports.
 void show(std::FILE* stream, std::string_view text);
 
-/// Flushes standard output. Throws std::system_error with EPIPE if it has no reader any more (`| head`), and
-/// StorageError or FileError if it cannot be written.
+/// Flushes standard output. Throws std::system_error with EPIPE if standard output has no reader any more (`| head`),
+/// and FileError, also as StorageError, if it cannot be written, now or at an earlier write.
 void flush_output();
 
-/// Writes a message to standard error after everything that standard output still buffers, so that a log with both
-/// streams has them in their order and an error comes last. Never throws for a stream that cannot be written.
+/// Flushes standard output and then writes `text` unchanged to standard error, so that a log with both streams keeps
+/// their order. Never throws for a stream that cannot be written.
 void print_message(std::string_view text);
 template <class First, class... Rest>
 void print_message(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {

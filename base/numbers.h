@@ -7,8 +7,9 @@
 
 namespace foretime {
 
-/// Takes the number at the start of `text` off it, as std::from_chars reads it: whatever the locale, without spaces and
-/// without a plus sign. Returns empty and leaves `text` unchanged if it begins otherwise, or `Number` cannot hold it.
+/// Returns the number at the start of `text`, as std::from_chars reads it in any locale (no space and no plus sign
+/// before it; "inf" and "nan" are floating-point numbers), and removes it from `text`. Returns nullopt and leaves
+/// `text` unchanged if it does not begin with a number that `Number` can hold. `base` applies to integers only.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number value{};
@@ -21,15 +22,15 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   return value;
 }
 
-/// Returns the number that the whole of `text` is, as take_number reads it. Empty for any other text, and for a number
-/// that `Number` cannot hold.
+/// Returns the number that the whole of `text` is, as take_number reads it; nullopt for any other text.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const auto value = take_number<Number>(text, base);
   return text.empty() ? value : std::nullopt;
 }
 
-/// Returns a number's text without a plus sign, which YAML and tables allow and parse_number does not.
+/// Returns a number's text without a leading plus sign, which YAML and tables allow and parse_number does not. Texts
+/// without one, "+" alone and "+-…" are returned unchanged.
 constexpr std::string_view without_plus(std::string_view text) {
   return text.size() > 1 && text[0] == '+' && text[1] != '-' ? text.substr(1) : text;
 }

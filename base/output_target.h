@@ -28,26 +28,26 @@ enum class FileKind : uint8_t {
   experiment    // tables and summary of an experiment
 };
 
-/// The marks by which some files are recognised: at the end of .npz archives (their comment), and anywhere in the first
-/// or last 64 KiB of a page or a summary.
+/// The marks by which some files are recognised. The first two are comments at the end of .npz archives; the others are
+/// anywhere in the first 64 KiB of a report, and in the first or last 64 KiB of an experiment's summary.
 inline constexpr std::string_view kGraphComment = "foretime graph", kPlanArraysComment = "foretime plan arrays";
 inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"Foretime report\">";
 inline constexpr std::string_view kExperimentMark = "<!-- Foretime experiment -->";
 
 /// Throws OutputRefused unless a command may write a file of `kind` to `output`: a new file, an empty file, or a file
-/// of `kind` that is none of `inputs`, directly or through links. `force` also allows other files, but no folders.
-/// Devices, pipes and the open files in /dev/fd accept text only. `option` precedes the name in messages: "-o",
-/// "--rankings" or "". Throws StorageError if the storage fails.
+/// of `kind`. A file that is one of `inputs`, directly or through links, is refused. `force` allows every file, also
+/// inputs, but no folder. Devices, pipes and the open files in /dev/fd accept kinds of text only, even with `force`.
+/// `option`, such as "-o" or "", precedes the file's name in messages. Throws StorageError if the storage fails.
 ///
 /// Commands call this before they do any work, and again once the inputs are known by name.
 void expect_replaceable(const std::string& option, const std::filesystem::path& output, FileKind kind, bool force,
                         const std::vector<std::filesystem::path>& inputs = {});
 
-/// Returns whether a regular file has a kind. Throws StorageError if the storage fails.
+/// Returns whether a regular, readable file has the marks of a kind. Throws StorageError if the storage fails.
 bool is_of_kind(const std::filesystem::path& file, FileKind kind);
 
-/// Writes a command's text to a device, a pipe or an open file in place, and to any other file atomically. Throws
-/// FileError.
+/// Appends a command's text to a device, a pipe or an open file (/dev/stdout, /dev/fd/…), and replaces any other file
+/// by AtomicFile. Throws FileError, also as StorageError.
 void write_output(const std::filesystem::path& output, std::string_view text);
 
 }  // namespace foretime

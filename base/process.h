@@ -5,10 +5,10 @@
 
 namespace foretime {
 
-/// Returns the file that execvp would execute: `name` if it contains a slash, else the first program of that name in
-/// the folders of `path`; "" if there is none.
+/// Returns `name` itself, without looking for it, if it has a slash. Otherwise returns the first executable file of
+/// that name in the absolute folders of `path`, which are separated by colons; "" if there is none.
 std::string find_program(const std::string& name, const std::string& path);
-/// Returns the program `name` in the folders of this process's PATH; "" if there is none.
+/// Returns find_program(name, PATH of this process), or of /usr/bin and /bin if PATH is not set.
 std::string find_program(const std::string& name);
 
 /// Returns pointers to `texts` and a null pointer at the end, as execve takes arguments and environments. They are
@@ -18,8 +18,8 @@ std::vector<char*> exec_pointers(const std::vector<std::string>& texts);
 /// Returns the name of this host; "unknown" if it has none.
 std::string host_name();
 
-/// Returns an identifier of this boot of this machine. Processes with equal ones share a kernel, and so its locks and
-/// clocks. "" if the kernel has none.
+/// Returns an identifier of the running kernel, which changes with each boot. Processes with equal identifiers share
+/// the kernel's locks and clocks. "" if the kernel has none.
 std::string boot_id();
 
 /// Describes the resources that this process uses.
@@ -30,7 +30,7 @@ struct ProcessUsage {
 /// Returns the resources that this process uses now.
 ProcessUsage process_usage();
 
-/// Returns the seconds of a monotonic clock.
+/// Returns the seconds of a monotonic clock since an arbitrary time.
 double steady_seconds();
 
 }  // namespace foretime

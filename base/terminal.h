@@ -12,19 +12,18 @@ struct TerminalSize {
   size_t columns = 80, lines = 24;
 };
 
-/// Returns the size of the terminal behind a file descriptor; nullopt for files and pipes, which get plain text. A
-/// terminal with an unknown or unusable size counts as 80 × 24.
+/// Returns the size of the terminal behind a file descriptor; nullopt for files and pipes. Fewer than 20 columns, or an
+/// unknown number, count as 80; fewer than 4 lines count as 24.
 std::optional<TerminalSize> terminal_size(int descriptor);
-/// Returns the number of columns of the terminal on standard output; 0 if it is none, so that files and pipes get whole
-/// lines.
+/// Returns the number of columns of the terminal on standard output; 0 (unlimited) if standard output is no terminal.
 size_t output_width();
 
 /// Returns the number of UTF-8 characters, each of which is assumed to be one column wide.
 size_t text_width(std::string_view text);
-/// Returns the first characters of a line; the last one is … if some are missing.
+/// Returns the first `width` characters of a line. If more follow, the last of these characters is replaced by ….
 std::string cut_to_width(std::string_view line, size_t width);
-/// Wraps lines of "name   value", indented or not, to `width` columns: longer values continue below their beginning,
-/// broken at a space if possible. Width 0 leaves the text unchanged.
+/// Wraps lines of "name   value", indented or not, to `width` columns: a longer value continues under its first
+/// character, broken at a space if possible. Every line then has a line end. Width 0: returns the text unchanged.
 std::string folded(std::string_view text, size_t width);
 
 }  // namespace foretime

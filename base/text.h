@@ -9,16 +9,17 @@
 
 namespace foretime {
 
-/// Splits a stream of bytes into lines of bounded length. Only the first `limit` bytes of a longer line are returned,
-/// so memory is bounded for any input.
+/// Splits a stream of bytes into lines. Only the first `limit` bytes of a longer line are kept, so memory is bounded
+/// for any input. Line ends are not part of the lines.
 class LineSplitter {
  public:
-  /// If `carriage_returns` is set, a \r also ends a line (progress bars), and the resulting empty lines are left out.
+  /// `limit` is in bytes. If `carriage_returns` is set, \r and \r\n also end a line (progress bars), and a \r after an
+  /// empty line gives no line. Otherwise only \n ends a line, and a \r before it stays in the line.
   LineSplitter(size_t limit, bool carriage_returns) : limit_(limit), carriage_returns_(carriage_returns) {}
   using Take = std::function<void(std::string line, bool cut)>;
-  /// Calls `take` with each line that these bytes complete; `cut` says whether its end was dropped.
+  /// Calls `take` with each line that these bytes complete; `cut` says whether the line was longer than `limit`.
   void feed(std::string_view bytes, const Take& take);
-  /// Returns a last line without a line end.
+  /// Ends the stream: calls `take` with the last line if it has no line end and is not empty.
   void finish(const Take& take);
 
  private:
@@ -37,7 +38,8 @@ std::string printable_utf8(std::string_view text);
 /// Returns `text` without leading and trailing spaces, tabs and line ends.
 std::string trimmed(std::string_view text);
 
-/// Returns a name from a file for messages: printable ASCII, at most a line long.
+/// Returns a name from a file for messages: its first 80 bytes and … if more follow, with ? for spaces and all bytes
+/// that are not printable ASCII. Returns "without a name" for an empty name.
 std::string printable(std::string_view name);
 
 /// Returns whether `c` is an ASCII digit, whatever the locale.
@@ -52,7 +54,7 @@ bool has_only_letters_digits_and(std::string_view others, std::string_view text)
 /// Returns `text` with its ASCII letters in lower case.
 std::string lower_case(std::string_view text);
 
-/// Returns `text` as in URLs: bytes other than ASCII letters, digits and the characters of `plain` become %XX.
+/// Returns `text` as in URLs: each byte other than ASCII letters, digits and the characters of `plain` becomes %XX.
 std::string percent_encoded(std::string_view text, std::string_view plain);
 
 /// Returns `text` as one word of a POSIX shell's command, in quotes if it needs them.
@@ -61,16 +63,16 @@ std::string shell_word(std::string_view text);
 /// Returns whether `c` is a byte of a UTF-8 character after the character's first byte.
 constexpr bool continues_character(char c) { return (c & 0xC0) == 0x80; }
 
-/// Returns the optimal string alignment distance (Damerau–Levenshtein without repeated edits): the number of
-/// insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+/// Returns the optimal string alignment distance (Damerau–Levenshtein without repeated edits): the least number of
+/// insertions, deletions and substitutions of bytes and swaps of neighbours that turn `a` into `b`.
 int edit_distance(const std::string& a, const std::string& b);
 
-/// Returns the dotted name most similar to `key`, the first of equals. A correct last part in a wrong section
-/// (`learning_rate` for `optimizer.learning_rate`) counts as similar. Returns "" if in every name more than a third of
-/// the letters differ.
+/// Returns the dotted name with the smallest edit_distance to `key`, the first of equals. A similar last part in
+/// another section (`learning_rate` for `optimizer.learning_rate`) counts as near. Returns "" if every distance is
+/// above a third of the length of `key`, or above 2 for keys shorter than nine bytes.
 std::string nearest_name(const std::string& key, const std::vector<std::string>& names);
 
-/// Returns the words of `text`, which are separated by single spaces, for long tables of names in few lines.
+/// Returns the first N words of `text`, which are separated by single spaces; missing words are empty.
 template <size_t N>
 constexpr std::array<std::string_view, N> split_words(std::string_view text) {
   std::array<std::string_view, N> words;

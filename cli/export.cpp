@@ -125,7 +125,9 @@ void export_checkpoint(const ExportArguments& options, const fs::path& run, cons
 void export_bundle(const ExportArguments& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
   if (format == "checkpoint")
-    throw configs::SettingsError("{}: a bundle has no checkpoint, expected OUT.foretime or OUT.pt", file.string());
+    throw configs::SettingsError(
+        "{}: found a bundle, from which no checkpoint folder can be written; give OUT.foretime or OUT.pt",
+        file.string());
   if (!options.licence.empty()) bundle.manifest["licence"] = options.licence;
   export_file(options, bundle, format, "from " + file.string());
 }

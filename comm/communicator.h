@@ -113,12 +113,12 @@ class Communicator {
   /// The last call of a good run: meets all ranks, so that one that is lost at the very end is still noticed, and ends
   /// the transport. No Work may be under way. Throws CommError, PeerLostError.
   virtual void finish() = 0;
-  /// Tells the peers that this rank has failed, before `abort`, and returns whether this one is to tell people: false
+  /// Reports to the peers, before `abort`, that this rank has failed. Returns whether this rank prints the error: false
   /// where a rank before it, which has failed as well, or the peer that made it fail does so. Waits up to a second for
   /// word of them, rank 0 excepted.
   virtual bool announce_failure(const std::string& /*reason*/) noexcept { return true; }
   /// The last call of a failed run: reports to peers that this rank has failed, so that they end at once (PeerLostError
-  /// with this reason, in the call that they wait in). A rank that fails because of such a report waits here for two
+  /// with this reason, in the call that they wait in). A rank that fails because of such a report waits here for ten
   /// seconds, so that the peer's exit code is the first. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };

@@ -8,10 +8,10 @@
 
 namespace foretime::comm {
 
-/// Measures times of a stream by CUDA's events, in two pairs, since the GPU may be a step behind.
+/// Implements StreamTimer by CUDA's events, in two pairs, since the GPU may be a step behind the host.
 class EventTimer final : public StreamTimer {
  public:
-  /// Makes events on the current GPU, which must be `gpu`.
+  /// Makes the events on the current GPU, which must be `gpu`.
   explicit EventTimer(int gpu) : gpu_(gpu) {
     for (auto& pair : pairs_)
       for (auto& event : pair.events) cudaEventCreateWithFlags(&event, cudaEventDefault);
@@ -47,14 +47,14 @@ class EventTimer final : public StreamTimer {
  private:
   struct Pair {
     std::array<cudaEvent_t, 2> events{};
-    bool open = false;  // recorded, but not read yet
+    bool open = false;  // both events are recorded, and their times are not yet read
   };
   cudaStream_t stream() const { return static_cast<cudaStream_t>(torch_current_stream(gpu_)); }
 
   const int gpu_;
   std::array<Pair, 2> pairs_;
-  size_t newest_ = 0;
-  double last_ = 0;
+  size_t newest_ = 0;  // pair that begin() has chosen last
+  double last_ = 0;    // seconds of the last pair that was read
 };
 
 }  // namespace foretime::comm

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-/// Settings with one of several words as value. An enum and its words are one declaration, so that reading, printing,
-/// error messages and the reference page agree with the code:
+/// Declares an enum together with the words of its values in settings files, so that reading, printing, error messages
+/// and the reference page agree with the code:
 ///   FORETIME_CHOICE(Device, auto_, cpu, cuda);
 /// A word is its enumerator without the underscore that avoids a keyword.
 #define FORETIME_CHOICE(Name, ...) FORETIME_CHOICE_OF(Name, __VA_ARGS__)  // so that macros in the list are expanded
@@ -26,9 +26,9 @@ concept Choice = std::is_enum_v<T> && requires(T value) {
 /// Returns the words of a comma-separated list of enumerators, each without a final underscore: auto, cpu and cuda for
 /// "auto_, cpu, cuda".
 std::vector<std::string> split_words(std::string_view list);
-/// Returns the word at an index of such a list; "" beyond its end.
+/// Returns the word at `index` of such a list; "" beyond the list's end.
 std::string word_at(std::string_view list, size_t index);
-/// Returns the index of a word in such a list; nullopt if it is not there.
+/// Returns the index of a word in such a list; nullopt if the list does not have it.
 std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word);
 
 template <Choice T>
@@ -48,7 +48,7 @@ std::optional<T> choice_named(std::string_view word) {
   return index ? std::optional(static_cast<T>(*index)) : std::nullopt;
 }
 
-/// Returns `found X, expected one of a, b (did you mean a?)`.
+/// Returns `found FOUND, expected one of a, b (did you mean a?)`. The question names the nearest of `words` to `word`.
 std::string not_among(const std::string& found, std::string_view word, const std::vector<std::string>& words);
 
 }  // namespace foretime::configs

@@ -57,7 +57,7 @@ std::string find_pruning_conflict(const Settings& s) {
   return first_conflict(s, {{prunes && s.data.format != DataFormat::layout, "data.prune_hops", "data.format",
                              "only layout graphs have configurable nodes to stay near; set it to -1"},
                             {prunes && s.shard.max_rank_bytes > 0, "data.prune_hops", "shard.max_rank_bytes",
-                             "parts are counted from headers, which do not tell how many nodes pruning leaves; "
+                             "parts are counted from headers, which lack the number of nodes after pruning; "
                              "set one of them to its default"}});
 }
 
@@ -77,11 +77,11 @@ std::string find_conflict(const Settings& s) {
            {s.comm.backend == Backend::nccl && s.trainer.device == Device::cpu, "comm.backend", "trainer.device",
             "NCCL reduces on GPUs only; set comm.backend to mpi"},
            {!trees && !programs, "data.representation", "data.format",
-            "only tensor programs have other graphs than those of their files; set it to ast"},
+            "only tensor programs have several representations; set it to ast"},
            {!trees && fasttext, "model.node_types.vectors", "data.representation",
-            "its walks go through syntax trees; set it to learned"},
+            "fasttext vectors are learned from walks through syntax trees; set them to learned"},
            {!programs && m.type == ModelType::tpgnn, "model.type", "data.format",
-            "its pooling ranks the nodes of each candidate's own graph, which only programs have; choose another type"},
+            "tpgnn ranks nodes in a separate graph of each candidate, which only programs have; choose another type"},
            {!programs && fasttext, "model.node_types.vectors", "data.format",
             "only the node types of programs have names to learn from; set it to learned"},
            {!fasttext && !s.data.node_type_vectors.empty(), "data.node_type_vectors", "model.node_types.vectors",
@@ -91,7 +91,7 @@ std::string find_conflict(const Settings& s) {
            {programs && m.collection_embedding > 0, "model.collection_embedding", "data.format",
             "only TpuGraphs has collections; set it to 0"},
            {m.layout_gate && m.encoder_layers == 0, "model.layout_gate", "model.encoder_layers",
-            "it is a part of the encoder; set it to false, or the layers to 1"},
+            "the gate is a part of the encoder; set it to false, or the layers to 1"},
            {s.trainer.cross_fitting && (m.ensemble_size < 2 || m.ensemble_size > 255), "trainer.cross_fitting",
             "model.ensemble_size", "expected 2 to 255 models"},
            {s.trainer.cross_fitting && m.type == ModelType::statement_cost, "trainer.cross_fitting", "model.type",

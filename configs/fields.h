@@ -19,11 +19,11 @@ namespace foretime::configs {
 /// Describes the allowed values of a setting: an interval for numbers; whether strings and lists may be empty. A
 /// default Bound allows everything.
 struct Bound {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool low_open = false;
-  bool high_open = false;
-  bool filled = false;
+  double low = -std::numeric_limits<double>::infinity();  // smallest allowed number
+  double high = std::numeric_limits<double>::infinity();  // largest allowed number
+  bool low_open = false;                                  // true: `low` itself is not allowed
+  bool high_open = false;                                 // true: `high` itself is not allowed
+  bool filled = false;                                    // true: a string or list must not be empty
 
   /// Returns whether a number is within the interval.
   bool allows(double value) const;
@@ -39,17 +39,18 @@ constexpr Bound above_up_to(double low, double high) { return {.low = low, .high
 constexpr Bound from_to_below(double low, double high) { return {.low = low, .high = high, .high_open = true}; }
 constexpr Bound not_empty() { return {.filled = true}; }
 
-/// Refers to a choice without its type: each is one byte, the index of its word.
+/// Refers to a choice without its type: each is one byte, the index of its word in `words`, a list of enumerators.
 struct ChoiceField {
   uint8_t* value;
   std::string_view words;
 };
 
+/// Refers to a list of choices without its type.
 struct ChoiceListField {
   void* list;  // std::vector of an enum
   std::string_view words;
-  std::vector<uint8_t> (*get)(const void* list);
-  void (*set)(void* list, const std::vector<uint8_t>& values);
+  std::vector<uint8_t> (*get)(const void* list);                // returns the indices of the words in the list
+  void (*set)(void* list, const std::vector<uint8_t>& values);  // replaces the list by the words of these indices
 };
 
 using FieldPointer = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, std::vector<std::string>*,
@@ -64,7 +65,7 @@ struct Field {
   /// Returns the part of the key before the last dot.
   std::string section() const { return key.substr(0, key.rfind('.')); }
   std::string name() const { return key.substr(key.rfind('.') + 1); }
-  /// Returns the words of a choice or a list of choices; empty for other settings.
+  /// Returns the comma-separated enumerators of a choice or a list of choices (split_words); "" for other settings.
   std::string_view words() const;
 };
 
@@ -73,18 +74,18 @@ struct Section {
   std::string meaning;
 };
 
-/// Lists fields and sections in declaration order; a section precedes its keys.
+/// Lists all settings and sections in the order of their declaration.
 struct FieldList {
   std::vector<Field> fields;
   std::vector<Section> sections;
 
-  /// Returns the field of this name; null if there is none.
+  /// Returns the field with this full name; null if there is none.
   const Field* field(const std::string& key) const;
-  /// Returns the section of this name; null if there is none.
+  /// Returns the section with this full name; null if there is none.
   const Section* section(const std::string& key) const;
 };
 
-/// Returns a list that points into `settings`, which must outlive it.
+/// Returns all fields of `settings`, which must outlive the list.
 FieldList list_fields(Settings& settings);
 
 /// Reports a value that does not match its field. The text reads `found X, expected Y`; callers add place and key.
@@ -92,25 +93,26 @@ struct ValueError {
   std::string text;
 };
 
-/// Writes the value of `node` to `value`, without checking bounds. Stricter than yaml-cpp: numbers must be plain
-/// decimal text in the range of the type, doubles finite, booleans `true` or `false`; a single string means a list of
-/// one. An empty value (`key:`) is refused. Throws ValueError.
+/// Parses `node` into the setting that `value` refers to, without checking bounds. Stricter than yaml-cpp: numbers must
+/// be plain decimal text in the range of the type, doubles finite, booleans `true` or `false`; a single string means a
+/// list of one. Throws ValueError, also for an empty value (`key:`), and then leaves the setting unchanged.
 void read_value(const YAML::Node& node, const FieldPointer& value);
 
-/// Returns the value as YAML on one line, which read_value reads back to the same value: doubles in shortest round-trip
-/// form, strings quoted if plain text would mean something else.
+/// Returns the setting as YAML on one line, which read_value reads back to the same value: doubles in shortest
+/// round-trip form, strings quoted if plain text would mean something else.
 std::string write_value(const FieldPointer& value);
 
 /// Returns a string as YAML on one line.
 std::string write_string(const std::string& text);
 
-/// Returns the type in the words of messages and of the reference page: `an integer`, `a number`, ….
+/// Returns the type in the words of messages and of the reference page, such as `an integer` or `a number`.
 std::string type_name(const FieldPointer& value);
 
-/// Returns the allowed values of a field, `> 0`, `one of a, b`, …; "" if its type says everything.
+/// Returns the allowed values of a field, such as `> 0` or `one of a, b`; "" if the type alone describes them.
 std::string allowed_text(const Field& field);
 
-/// Returns `found X, expected Y` if the value is outside of the field's bound, else "".
+/// Returns `found X, expected Y` for a value outside of the field's bound, and a double that float32 cannot hold or
+/// rounds out of the bound; else "".
 std::string bound_violation(const Field& field);
 
 }  // namespace foretime::configs

@@ -206,8 +206,8 @@ void Loader::check_sections() const {
     if (is_read(settings_, key) || (type_set != set_.end() && type_set->second.order > source.order)) continue;
     const std::string type = list_.field(key)->section().substr(std::string("model.").size());
     fail(source.place,
-         "{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or leave it out", key, type,
-         word_of(settings_.model.type), type);
+         "{}: only a model of type {} reads this setting, and model.type is {}; set model.type to {}, or leave it out",
+         key, type, word_of(settings_.model.type), type);
   }
 }
 

@@ -13,13 +13,13 @@ namespace foretime::configs {
 struct MachineFile {
   std::string name;                  // value of -model= in the TVM targets of records
   std::vector<std::string> targets;  // whole TVM targets of records without -model=
-  HardwareSettings hardware;         // includes the medians of the measured rates
+  HardwareSettings hardware;         // properties of the machine, with the medians of the measured rates
 };
 
 /// Parses a machine file. Throws SettingsError, with file, line and key, for unknown keys, values out of bounds, a
 /// missing name or one with blanks, and missing hardware.
 MachineFile parse_machine_file(const std::string& yaml, const std::string& origin);
-/// Reads a machine file. Throws as parse_machine_file does.
+/// Reads a machine file. Throws as parse_machine_file and read_yaml_text do.
 MachineFile read_machine_file(const std::filesystem::path& file);
 
 }  // namespace foretime::configs

@@ -77,18 +77,16 @@ std::string find_metric_conflict(const Settings& s, bool needed) {
                                    word_of(s.loss.type), set_of(trainer.metric)));
   if (info.name == "contest_score" && s.data.format == DataFormat::programs)
     return conflict(
-        s,
-        fmt::format("it is of layouts and tiles, and data.format is programs; choose a metric such as {}/kendall_tau",
-                    set_of(trainer.metric)));
+        s, fmt::format("data.format is programs, which have no such score; choose a metric such as {}/kendall_tau",
+                       set_of(trainer.metric)));
   if (info.name == "failure_auc" && s.data.format != DataFormat::programs)
     return conflict(s, fmt::format("only tensor programs may fail; choose a metric such as {}/kendall_tau",
                                    set_of(trainer.metric)));
   if (info.name == "kendall_tau_of_scores" &&
       (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "holdout"))
-    return conflict(
-        s, fmt::format("it is measured where tie thresholds are: on holdout, with trainer.tie_threshold_candidates "
-                       "above 0; choose {}/kendall_tau, which is the same without them",
-                       set_of(trainer.metric)));
+    return conflict(s, fmt::format("it needs tie thresholds: the set holdout, and trainer.tie_threshold_candidates "
+                                   "above 0; choose {}/kendall_tau, which is the same without thresholds",
+                                   set_of(trainer.metric)));
   const bool lower = trainer.metric_goal == Goal::minimize;
   if (trainer.metric_goal != Goal::auto_ && lower != info.lower_is_better)
     return fmt::format(

@@ -36,6 +36,7 @@ FORETIME_CHOICE(HeadBias, none, all);
 #define FORETIME_PAIR_LOSSES pairwise_hinge, pairwise_logistic  // with the score of another candidate
 #define FORETIME_RESIDUAL_LOSSES mse, huber, l1                 // with the target: the score is a prediction
 FORETIME_CHOICE(LossType, FORETIME_LIST_LOSSES, FORETIME_PAIR_LOSSES, FORETIME_RESIDUAL_LOSSES);
+/// Names what a loss compares a score with: the order of a whole group, the score of another candidate, or the target.
 enum class LossKind : uint8_t { list, pair, residual };
 constexpr LossKind kind_of(LossType type) {
   using enum LossType;

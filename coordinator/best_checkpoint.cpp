@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The newest intact checkpoint, but for one that is known to be damaged; empty where there is none.
+/// Returns the newest intact checkpoint other than `damaged`; nullopt if there is none.
 std::optional<StoredCheckpoint> newest_intact(const CheckpointStore& store, std::optional<int64_t> damaged) {
   for (const int64_t step : store.steps() | std::views::reverse) {
     if (step == damaged) continue;
@@ -26,7 +26,7 @@ std::optional<StoredCheckpoint> newest_intact(const CheckpointStore& store, std:
   return std::nullopt;
 }
 
-/// `replace` is told what is wrong with the checkpoint of a run and which one is read instead, and may throw.
+/// Calls `replace`, which may throw, if another checkpoint of a run is read in place of a damaged or missing one.
 StoredCheckpoint read_best(const fs::path& path,
                            const std::function<void(const std::string& damage, const fs::path& instead)>& replace) {
   const auto root = folder_of_checkpoints(path);

@@ -4,17 +4,17 @@
 
 #include "coordinator/checkpoint_store.h"
 
-/// The checkpoint that commands read for a run: its best one or, if none was recorded, its newest one. A path to a
-/// checkpoint folder is never replaced by another.
+/// Reads the checkpoint that commands use: of a run, the best one or, if none was recorded or the best one has not been
+/// written, the newest one. If the path names a single checkpoint, no other one is read.
 namespace foretime::coordinator {
 
-/// Reads the checkpoint of read_checkpoint() or, if that checkpoint of a run (or best.json) is damaged or missing, the
-/// newest intact one of the run; a warning on standard error then names both. If no other is intact, it throws the
-/// first one's error. Throws StorageError if the storage failed, since the checkpoint may be intact.
+/// Reads the best or newest checkpoint of a run, or the single checkpoint `path`. If the checkpoint of a run (or
+/// best.json) is damaged or missing, reads the run's newest intact one, with a warning that names both; if there is
+/// none, throws the first error. Throws StorageError if the storage failed; RunError as read_checkpoint does.
 StoredCheckpoint read_best_or_newest(const std::filesystem::path& path);
 
-/// Reads the checkpoint of read_checkpoint(). If that checkpoint of a run (or best.json) is damaged or missing but
-/// another one is intact, RunError names both, because the caller's result would outlive a warning.
+/// Reads the checkpoint of read_best_or_newest(). If it (or best.json) is damaged or missing, throws RunError, which
+/// also names the newest intact checkpoint if there is one.
 StoredCheckpoint read_best_only(const std::filesystem::path& path);
 
 }  // namespace foretime::coordinator

@@ -54,11 +54,11 @@ StoredCheckpoint read_folder(const fs::path& folder) {
       throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
-        throw RunError("{}: file name '{}'", manifest_path.string(), name);
+        throw RunError("{}: file name '{}', expected a name without folders", manifest_path.string(), name);
       const auto size = entry.at("bytes").get_ref<const uint64_t&>(),
                  crc = entry.at("crc32").get_ref<const uint64_t&>();
       const auto file = open_foreign(folder, name, UINT64_MAX);
-      if (!file) throw RunError("{}: no such file", (folder / name).string());
+      if (!file) throw RunError("{}: no such file, expected it by the manifest", (folder / name).string());
       if (file->size() != size)
         throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), size);
       std::string bytes(size, '\0');
@@ -69,7 +69,8 @@ StoredCheckpoint read_folder(const fs::path& folder) {
       checkpoint.files.emplace(name, std::move(bytes));
     }
   } catch (const Json::exception& error) {
-    throw RunError("{}: {}", manifest_path.string(), printable_utf8(error.what()));
+    throw RunError("{}: is damaged ({}), expected format, step, and files with bytes and crc32", manifest_path.string(),
+                   printable_utf8(error.what()));
   }
   return checkpoint;
 }

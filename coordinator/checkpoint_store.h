@@ -25,59 +25,59 @@ struct NewerFormat : ErrorOf<kData, RunError> {
   using ErrorOf::ErrorOf;
 };
 
-/// Throws NewerFormat or RunError unless `found`, the format number in `file`, is `known`.
+/// Returns if `found`, the format number in `file`, is `known`. Throws NewerFormat for a larger number, else RunError.
 void require_format(const nlohmann::json& found, int64_t known, const std::filesystem::path& file);
 
-/// Makes a folder of these files, and of manifest.json unless that is empty, and replaces an older one of that name:
-/// others see the old or the new folder, complete, also after a power loss. Throws FileError.
+/// Writes the files `contents` (key: name), and manifest.json with the text `manifest` unless it is "", as the folder
+/// `folder`, which replaces an older one at once, also after a power loss. Makes parent folders. Throws FileError.
 void write_folder(const std::filesystem::path& folder, const std::map<std::string, std::string>& contents,
                   const std::string& manifest = "");
 
 /// Holds one complete checkpoint: its step, and the bytes of its files by name.
 struct StoredCheckpoint {
   int64_t step = 0;
-  std::filesystem::path folder = {};
-  std::map<std::string, std::string> files = {};
+  std::filesystem::path folder = {};              // folder that it was read from
+  std::map<std::string, std::string> files = {};  // key: file name; value: content
 };
 
-/// Stores the checkpoints of one run: folders step-00000010/, each with its files and a manifest.json of their sizes
-/// and CRC-32s. A folder is filled under another name, fsynced and renamed, so a folder with this name is complete.
-/// Folders without a manifest are never read.
+/// Stores the checkpoints of one run in the folder `root`: folders such as step-00000010/, each with the checkpoint's
+/// files and a manifest.json of the files' sizes and CRC-32s. Each folder is written under another name, fsynced and
+/// renamed, so a folder with such a name is complete. Folders without a manifest are never read.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// Writes a checkpoint; equal files give equal bytes on disk. Makes the store's folder, but not its parent. Throws
-  /// FileError.
+  /// Writes the checkpoint of `step` with the files `contents` (key: file name), and replaces an older one of that
+  /// step. Makes the store's folder, but not the parent folder. Throws FileError.
   void commit(int64_t step, const std::map<std::string, std::string>& contents);
   /// Returns the steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// Reads and checks a checkpoint. Throws RunError naming the file if a size or checksum is wrong, or the manifest is
-  /// missing.
+  /// Reads and checks the checkpoint of `step`. Throws RunError naming the file if a size, checksum or step is wrong,
+  /// or a file or the manifest is missing or damaged; NewerFormat; FileError if a file cannot be read.
   StoredCheckpoint read(int64_t step) const;
-  /// Reads a checkpoint or, if it is damaged or removed meanwhile, the newest intact older one, or else the oldest
-  /// intact newer one. `warn` is called with the error of each one that is skipped. If none is intact, it throws
-  /// StorageError if the storage failed, else the first error. Throws UnreachableError and NewerFormat at once, since
-  /// such a checkpoint may be intact.
+  /// Reads the checkpoint of `step`. If it is damaged or missing, reads the newest intact older one, else the oldest
+  /// intact newer one, and calls `warn` with the error of each checkpoint that it skips. If none is intact, throws
+  /// StorageError if the storage failed, else the first error. Throws UnreachableError and NewerFormat at once.
   using Warn = std::function<void(const std::string&)>;
   StoredCheckpoint read_intact(int64_t step, const Warn& warn) const;
-  /// Renames the checkpoints after `step` to damaged-…, so that they do not count any more.
+  /// Renames each checkpoint of a later step than `step` from step-N to damaged-step-N, so that steps() omits it.
   void set_aside_after(int64_t step);
-  /// Records the best checkpoint, for prune() and best_step().
+  /// Records in best.json that the checkpoint of `step` is the best, with `value` of `metric`.
   void mark_best(int64_t step, const std::string& metric, double value);
-  /// Returns the step of the best checkpoint; nullopt if none was recorded, or it does not exist. Throws RunError if
-  /// best.json is damaged.
-  std::optional<int64_t> best_step() const;
-  /// Returns the recorded best step even if its checkpoint does not exist; nullopt if none was recorded. Throws
+  /// Returns the step that mark_best() recorded; nullopt if none was recorded or its checkpoint does not exist. Throws
   /// RunError if best.json is damaged.
+  std::optional<int64_t> best_step() const;
+  /// Returns the step that mark_best() recorded, even if its checkpoint does not exist; nullopt if none was recorded,
+  /// or step 0 without a checkpoint. Throws RunError if best.json is damaged.
   std::optional<int64_t> noted_best() const;
-  /// Removes the record of mark_best().
+  /// Removes best.json, the record of mark_best(), if it exists.
   void unmark_best();
-  /// Removes all but the newest `last` checkpoints and the best one, and renamed damaged ones up to the newest step.
+  /// Removes all checkpoints but the newest `last` and, if `keep_best` is set, best_step(). Also removes folders
+  /// damaged-… of steps up to that of the newest checkpoint.
   void prune(int64_t last, bool keep_best);
-  /// Removes all files of this class. Other files in the folder stay.
+  /// Removes all checkpoints, folders damaged-… and best.json. Other files in the folder stay.
   void clear();
-  /// Returns the folder of the checkpoint after `step` steps.
+  /// Returns the path of the checkpoint of `step`, whether or not it exists.
   std::filesystem::path folder(int64_t step) const;
 
  private:
@@ -87,14 +87,14 @@ class CheckpointStore {
   std::filesystem::path root_;
 };
 
-/// Returns the folder of a run's checkpoints for `path`, which is that folder or the run directory; nullopt if `path`
-/// is a single checkpoint or something else.
+/// Returns the folder of a run's checkpoints: path/checkpoints if that folder exists, else `path`. Returns nullopt if
+/// `path` is not a folder, has a manifest, or has the name of a single checkpoint (step-N).
 std::optional<std::filesystem::path> folder_of_checkpoints(const std::filesystem::path& path);
-/// Reads a checkpoint from a step folder, a run directory or its checkpoints folder (the best checkpoint there, else
-/// the newest). Throws RunError.
+/// Reads the single checkpoint `path` or, of a run directory or its folder of checkpoints, best_step(), else the
+/// newest. Throws RunError if there is no complete checkpoint, else as CheckpointStore::read does.
 StoredCheckpoint read_checkpoint(const std::filesystem::path& path);
-/// Reads the checkpoint of read_checkpoint() or, if it is damaged, an intact one of the same folder
-/// (CheckpointStore::read_intact).
+/// Reads the checkpoint of read_checkpoint() or, if it is damaged or missing, another one of the same run, as
+/// CheckpointStore::read_intact does.
 StoredCheckpoint read_intact_checkpoint(const std::filesystem::path& path, const CheckpointStore::Warn& warn);
 
 }  // namespace foretime::coordinator

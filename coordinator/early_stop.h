@@ -7,13 +7,15 @@
 
 namespace foretime::coordinator {
 
-/// Follows one metric over evaluations: the best step, and whether to stop. Its state is saved in checkpoints.
+/// Follows one metric over evaluations: the best value and its step, and whether training should stop.
 class EarlyStop {
  public:
+  /// A value is the best if it is better than all before by more than `min_delta`. Training should stop after
+  /// `patience` evaluations in succession without a best value; 0: never.
   EarlyStop(bool maximize, int64_t patience, double min_delta)
       : maximize_(maximize), patience_(patience), min_delta_(min_delta) {}
 
-  /// Adds a value and returns whether it is the best so far. NaN is never an improvement.
+  /// Adds the value of the evaluation at `step`. Returns whether it is the best so far; NaN never is.
   bool observe(int64_t step, double value) {
     const double gain = !best_ ? std::numeric_limits<double>::infinity() : maximize_ ? value - *best_ : *best_ - value;
     if (!std::isnan(value) && gain > min_delta_) {
@@ -28,8 +30,9 @@ class EarlyStop {
   bool should_stop() const { return patience_ > 0 && waited_ >= patience_; }
 
   std::optional<double> best() const { return best_; }
-  int64_t best_step() const { return best_step_; }
-  int64_t waited() const { return waited_; }
+  int64_t best_step() const { return best_step_; }  // 0: no value was the best yet
+  int64_t waited() const { return waited_; }        // number of evaluations since the best one
+  /// Sets the state that best(), best_step() and waited() had when a checkpoint was written.
   void restore(std::optional<double> best, int64_t best_step, int64_t waited) {
     best_ = best;
     best_step_ = best_step;

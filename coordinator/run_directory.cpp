@@ -171,8 +171,10 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
       const auto before = found.is_string() ? found.get<std::string>() : "none";
       const auto now = own.at("training").get<std::string>();
       if (before != now)
-        throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
-                       before, now);
+        throw RunError(
+            "{}: the run trained on data with fingerprint {}, but data.train and data.valid have {} now; "
+            "restore the data, name another run.directory, or set run.overwrite=true to start again",
+            (path_ / "data.json").string(), before, now);
     }
   }
   if (begun) remove_partial_files(path_);

@@ -69,7 +69,7 @@ std::optional<Holder> holder_in(const fs::path& lock, int file) {
   return Holder{word("host"), word("kernel"), word("start"), word("since"), pid->get<int64_t>()};
 }
 
-/// Returns the holder in the file `lock`; nullopt if it does not exist.
+/// Returns the holder that the file `lock` names; nullopt if the file does not exist or RunLock did not write it.
 std::optional<Holder> holder_at(const fs::path& lock) {
   const Descriptor there(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
   if (there.get() < 0 && errno != ENOENT) fail(lock, "cannot be read", errno);
@@ -96,7 +96,7 @@ std::chrono::nanoseconds modified(const struct stat& status) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
 }
 
-/// The time now, by that clock.
+/// Returns the time now by the clock of the storage of `lock`. Throws as fail() does if it cannot be written.
 std::chrono::nanoseconds time_there(const fs::path& lock) {
   const auto path = fmt::format("{}.{}.{}", lock.string(), host_name(), getpid());
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -146,7 +146,7 @@ RunLock::~RunLock() {
   if (is_ours()) ::unlink(path_.c_str());  // while it is locked: who opened it meanwhile sees that it has gone
 }
 
-/// Returns whether run.lock names this process: another machine may have taken over its lock after a long stop.
+/// Another machine may have taken over the lock of this process after a long stop.
 bool RunLock::is_ours() const {
   try {
     return is_this_process(holder_at(path_));
@@ -155,7 +155,6 @@ bool RunLock::is_ours() const {
   }
 }
 
-/// Opens and locks the file. False: it was removed meanwhile, so that the lock is worth nothing.
 bool RunLock::try_lock() {
   file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file_.get() < 0) fail(path_, "cannot be opened", errno);
@@ -171,8 +170,6 @@ bool RunLock::try_lock() {
   return false;
 }
 
-/// The kernel knows of no holder; another machine's may, and nobody does where there are no locks. False: the file was
-/// removed meanwhile.
 bool RunLock::is_vacant() {
   const auto holder = holder_in(path_, file_.get());
   if (!holder) return true;

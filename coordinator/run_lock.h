@@ -19,24 +19,25 @@ struct DirectoryInUse : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// Holds the times of a lock: the interval of the holder's signs of life, the silence after which it is taken over from
-/// another host, and the time that a new holder waits on a shared file system before it checks for a concurrent one.
+/// Holds the times of a RunLock. They matter only if the kernel cannot show whether the holder lives.
 struct LockTimes {
-  std::chrono::milliseconds beat{10'000}, stale{45'000}, settle{500};
-  std::chrono::milliseconds patience{3'600'000};  // a longer wait for a silent holder is refused
+  std::chrono::milliseconds beat{10'000};   // interval at which the holder renews the time of run.lock
+  std::chrono::milliseconds stale{45'000};  // age of run.lock after which another host takes the lock over
+  std::chrono::milliseconds settle{500};    // wait of a new holder on a shared file system before it looks for a rival
+  std::chrono::milliseconds patience{3'600'000};  // DirectoryInUse is thrown in place of a longer wait for `stale`
 };
 
-/// Locks a folder for writing by this process during its lifetime. `run.lock` in the folder names the holder. The
-/// folder is an OwnedFolder (base/files.h) meanwhile.
+/// Locks a folder for writing by this process until the destructor runs. The file `run.lock` in the folder names the
+/// holder. Meanwhile the folder is an OwnedFolder (base/files.h).
 ///
 /// On one machine the kernel holds the lock (an open-file-description lock, also over NFS with a lock service) and
 /// releases it when the process ends. If another machine's kernel cannot be asked (NFS with `nolock` or `local_lock`),
-/// the modification time of run.lock counts, which the holder renews: a lock of another machine is taken over if it has
-/// not changed for LockTimes::stale. Only such a lock is waited for.
+/// the modification time of run.lock counts, which the holder renews: the constructor waits, and takes over the lock of
+/// another machine if run.lock has not changed for LockTimes::stale.
 class RunLock {
  public:
-  /// Makes the folder and takes the lock. Throws DirectoryInUse; configs::SettingsError if the folder cannot be made or
-  /// written to, StorageError if the storage is the cause.
+  /// Makes the folder and takes the lock. Throws DirectoryInUse if another process holds the lock;
+  /// configs::SettingsError if the folder cannot be made or written to, StorageError if the storage is the cause.
   explicit RunLock(const std::filesystem::path& folder, LockTimes times = {});
   /// Removes run.lock if it still belongs to this process.
   ~RunLock();
@@ -44,11 +45,13 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
-  /// Tries to take the kernel's lock. Returns false if another process has it.
+  /// Opens run.lock and takes the kernel's lock, where there are such locks. Returns false if run.lock was removed
+  /// meanwhile. Throws DirectoryInUse if another process has the lock.
   bool try_lock();
-  /// Returns whether the process that run.lock names has ended. Throws DirectoryInUse if it is alive.
+  /// Returns true if run.lock names no process, or one that has ended or is silent (LockTimes::stale), for which it
+  /// waits; false if run.lock was replaced meanwhile. Throws DirectoryInUse if the process is alive.
   bool is_vacant();
-  /// Returns whether run.lock names this process.
+  /// Returns whether run.lock names this process; false if it cannot be read.
   bool is_ours() const;
   /// Renews the modification time of run.lock at each LockTimes::beat until the destructor runs.
   void beat();

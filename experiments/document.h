@@ -15,41 +15,42 @@
 /// test groups, next to baselines. docs/reference/experiment-files.md has the grammar.
 namespace foretime::experiments {
 
-/// Reports an experiment that contradicts itself or names something that does not exist. The message names file, key,
-/// value and expectation.
+/// Reports an experiment that contradicts itself or names something that does not exist. The message names the file,
+/// the key, the value found and the values allowed.
 struct ExperimentError : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// Says what an entry predicts. model: a model trained like by `foretime train`; mean: the mean run time of the
-/// training candidates; random: a random order; ceiling: each configuration's mean over all of its measurements, the
-/// best that noise allows; xgboost: boosted trees on features from a file or from layouts (models/baselines/).
+/// Names what makes the predictions of an entry. model: a model trained as by `foretime train`; mean: the mean run time
+/// of the training candidates; random: a random order; ceiling: the mean run time of each configuration over all of its
+/// measurements, the best that noise allows; xgboost: boosted trees on features or layouts (models/baselines/).
 FORETIME_CHOICE(EntryKind, model, mean, random, ceiling, xgboost);
 
-/// Gives the input of boosted trees: one row for each program (AutoTVM's loops); one row for each statement, TVM's
-/// scheme; or one row for each layout, with the layout of each configurable node, and separate trees for each graph.
+/// Names the rows that boosted trees learn from. loops: one row for each program (AutoTVM's features of loops);
+/// statements: one row for each statement of a program, as in TVM; layout_codes: one row for each candidate of a layout
+/// group, with the layout of each configurable node, and separate trees for each graph.
 FORETIME_CHOICE(BoostedRows, loops, statements, layout_codes);
 
 /// Sets how an entry of kind xgboost learns.
 struct XgboostSettings {
-  std::vector<std::string> features;  // .npz files, relative to data.root; a program's row is found by its id
-  std::string records,
-      dags;  // replace features: tuning records whose 0-based lines are the programs' ids, and compute DAGs
+  std::vector<std::string> features;  // .npz files with rows by program id, relative to data.root
+  std::string records;  // file of tuning records in place of `features`; ids of programs are its lines, from 0
+  std::string dags;     // file of compute DAGs of the records' workloads; "" without records
   BoostedRows rows = BoostedRows::loops;
-  std::string target = "flop";   // loops: logarithm of time | of time per operation (flop)
-  std::string preset = "pairs";  // statements: models::throughput_presets
-  int64_t rounds = 0;            // 0: default of the baseline command
+  std::string target = "flop";   // rows loops: learns log(run time) (time) or log(run time / operations) (flop)
+  std::string preset = "pairs";  // rows statements: name of a models::throughput_preset
+  int64_t rounds = 0;            // boosting rounds; 0: the default for the kind of rows
 };
 
-/// Describes one of the compared models.
+/// Describes one of the models that an experiment compares.
 struct ExperimentEntry {
   std::string label;
   EntryKind kind = EntryKind::model;
   std::vector<jobs::SettingOverride> set = {};  // kind model: applied to the experiment's settings
   XgboostSettings xgboost = {};
-  std::optional<configs::Settings> own = {};  // settings from the entry's file, with the experiment's overrides applied
+  std::optional<configs::Settings> own = {};  // settings of the entry's settings file, with the experiment's overrides
 
-  /// Returns the label in the form of a file name.
+  /// Returns the label as a file name: lower-case letters and digits, with - for others; "entry" if none is left.
   std::string slug() const;
   bool is_learned() const { return kind == EntryKind::model || kind == EntryKind::xgboost; }
 };
@@ -57,7 +58,7 @@ struct ExperimentEntry {
 /// Holds known values for comparison, from a publication or another program.
 struct Reference {
   std::string label;
-  std::map<std::string, double> values;  // key: metric or column title; times in milliseconds
+  std::map<std::string, double> values;  // key: name of a metric, or title of a column; times in milliseconds
 };
 
 /// Names groups that are shown as one, for example those of one network.
@@ -68,38 +69,40 @@ struct GroupClass {
 
 /// Describes a column of the main table: a metric over some of the evaluated groups.
 struct Column {
-  std::string title;  // empty: title of the metric
-  std::string metric;
-  std::string set;                  // empty: all sets
-  std::vector<std::string> groups;  // patterns of group names; empty: all
+  std::string title;                // "": the column has the title of the metric
+  std::string metric;               // name of the metric
+  std::string set;                  // set of the groups: test, valid or holdout; "": groups of all evaluated sets
+  std::vector<std::string> groups;  // patterns of group names; empty: all groups
 
+  /// Returns whether the column omits some groups.
   bool is_filtered() const { return !set.empty() || !groups.empty(); }
 };
 
-/// Sets leave-groups-out folds: fold f tests the groups whose index in the list of all groups is f modulo the count,
-/// and trains on the others.
+/// Sets folds. With the groups sorted by name, fold f (0, 1, …) tests the groups i with i modulo `count` = f, and
+/// trains on the other groups.
 struct FoldRule {
-  int64_t count = 0;                // 0: no folds
-  std::vector<std::string> groups;  // files, folders and globs, like data.train
+  int64_t count = 0;                // number of folds; 0: no folds
+  std::vector<std::string> groups;  // files, folders and patterns of all groups, like data.train
 };
 
-/// Holds the settings of a file, or of one part of it.
+/// Holds an experiment: the content of a file, or of one part of a file.
 struct Experiment {
-  std::string origin, name, part, variant, title, description;  // part: empty in a file without parts
-  configs::Settings base;
+  std::string origin, name, part, variant, title, description;  // part: "" in a file without parts; origin: file name
+  configs::Settings base;                                       // settings of all entries without a settings file
   std::vector<ExperimentEntry> entries;
-  std::vector<jobs::SettingOverride>
-      last;                       // applied after the entries' settings: the variant's, then the command line's
-  std::vector<double> fractions;  // shares of the training candidates, ascending; the last one is "all"
+  // Overrides of the variant, then of the command line, applied after each entry's settings.
+  std::vector<jobs::SettingOverride> last;
+  std::vector<double> fractions;  // shares of the training candidates, 0 to 1, ascending
   std::vector<uint64_t> seeds;
   FoldRule folds;
-  std::vector<std::string> sets;          // evaluated sets: test, valid or holdout
-  std::vector<std::string> metrics;       // ordered like in the tables; the first one is the experiment's main metric
-  std::vector<Column> columns;            // columns of the main table; default: the metrics over all groups
-  bool has_columns = false;               // the file lists columns
-  std::string remeasured;                 // .npz with id and runtime, relative to data.root; empty: none
+  std::vector<std::string> sets;  // evaluated sets: test, valid or holdout
+  std::vector<std::string>
+      metrics;                  // ordered as in the order of the tables; the first one is the experiment's main metric
+  std::vector<Column> columns;  // columns of the main table; default: each metric over all groups
+  bool has_columns = false;     // the file has the key columns
+  std::string remeasured;       // .npz of second measurements, relative to data.root; "": none
   std::vector<std::string> requirements;  // paths relative to data.root; the part is skipped if one is missing
-  std::string submission;                 // TpuGraphs collection of the contest's lines, or by_name; empty: none
+  std::string submission;                 // TpuGraphs collection of all lines for the contest, or by_name; "": none
   std::vector<Reference> references;
   std::vector<GroupClass> classes;
 
@@ -107,17 +110,17 @@ struct Experiment {
   std::string full_name() const { return part.empty() ? name : name + "/" + part; }
 };
 
-/// Holds an experiment's file: one experiment without parts, or its parts in the order of the file.
+/// Holds the content of an experiment's file.
 struct ExperimentFile {
   std::string origin, name, variant, title, description;
-  bool has_parts = false;
-  std::vector<Experiment> parts;
+  bool has_parts = false;         // the file has the key parts
+  std::vector<Experiment> parts;  // ordered as in the order of the file; one experiment if the file has no parts
 };
 
-/// Holds the choices of the command line; empty members keep the file's values.
+/// Holds the choices of the command line. Empty members, and 0 seeds, choose what the file says.
 struct ExperimentChoice {
   std::string variant = {};
-  std::vector<std::string> entries = {};  // labels, or their form as file names
+  std::vector<std::string> entries = {};  // labels or slugs (ExperimentEntry::slug)
   std::vector<double> fractions = {};
   int64_t seeds = 0;                        // number of seeds, counted from trainer.seed
   std::vector<std::string> overrides = {};  // settings in the form key=value
@@ -125,16 +128,18 @@ struct ExperimentChoice {
   std::string data_root = {};               // replaces data.root of all parts
 };
 
-/// Returns the path of a YAML file given by its path or by its name in configs/experiments/ below the working folder.
-/// Throws ExperimentError that lists the existing names.
+/// Returns the path of an experiment's file: `name` if such a file exists, else configs/experiments/NAME.yaml in the
+/// working folder. Throws ExperimentError, which lists the names there, if neither exists.
 std::filesystem::path find_experiment(const std::string& name);
 
-/// Reads an experiment's file. Throws ExperimentError and configs::SettingsError with file, line (or override), key,
-/// value and expectation.
+/// Reads an experiment's file. Parts without a chosen entry are omitted. Throws ExperimentError and
+/// configs::SettingsError naming file, line (or override) and key.
 ExperimentFile load_experiments(const std::filesystem::path& file, const ExperimentChoice& choice = {});
+/// Parses the text of an experiment's file, as load_experiments does. Messages name the file `origin`; settings files
+/// are looked up in `folder`.
 ExperimentFile parse_experiments(const std::string& yaml, const std::string& origin,
                                  const std::filesystem::path& folder, const ExperimentChoice& choice = {});
-/// Returns the first missing requirement of the experiment; empty if none is missing.
+/// Returns the path of the first of experiment.requirements that does not exist below data.root; "" if all exist.
 std::string missing_requirement(const Experiment& experiment);
 
 }  // namespace foretime::experiments

@@ -96,7 +96,7 @@ class LineReader {
 
  private:
   [[noreturn]] static void damaged(const char* what, std::string_view found) {
-    throw HistoryError("history: {}: found '{}', expected NAME STEPS VALUES as docs/reference/jobs.md has it", what,
+    throw HistoryError("history: {}: found '{}', expected NAME STEPS VALUES (docs/reference/jobs.md)", what,
                        printable_utf8(found.substr(0, 60)));
   }
 
@@ -186,7 +186,8 @@ History unpack(const std::string& text, size_t most) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto end = rest.find('\n');
-    if (end == std::string_view::npos) throw HistoryError("history: ends within a line");
+    if (end == std::string_view::npos)
+      throw HistoryError("history: the last line is cut, expected a line feed at its end");
     auto [name, series] = LineReader(rest.substr(0, end)).read();
     rest.remove_prefix(end + 1);
     if (history.series_.size() >= History::kSeries) break;

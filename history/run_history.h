@@ -9,24 +9,24 @@
 namespace foretime::history {
 
 /// Reads runs as untrusted files (base/foreign_file.h): `folder` is trusted, and `run` is the path of a run directory
-/// below it, which may contain no symbolic link; empty for `folder` itself. A run directory may also be that of an
-/// agent's job (RUNS/JOB), which holds a folder for each attempt.
+/// below it, which may contain no symbolic link; empty for `folder` itself. The directory of an agent's job (RUNS/JOB),
+/// which holds a run directory attempt-N for each attempt, can be read like a run.
 
-/// Bounds the bytes of a metrics.jsonl.
+/// Default limit of the bytes that read_run reads.
 inline constexpr uint64_t kMostMetrics = uint64_t{4} << 30;
 
-/// Returns whether `read_run` can read a folder.
+/// Returns whether a folder or an attempt-N in it has a metrics.jsonl for `read_run`. Throws FileError.
 bool is_run(const std::filesystem::path& folder, const std::filesystem::path& run = {});
 
-/// Returns the name below `folder` of a file of a run, or of the newest attempt of a job that has one; empty if there
-/// is none.
+/// Returns the path relative to `folder` of the file `name` in the run directory, or else in the newest attempt of a
+/// job that has this file; empty if none has it. Throws FileError.
 std::filesystem::path file_of_run(const std::filesystem::path& folder, const std::filesystem::path& run,
                                   const std::string& name);
 
-/// Returns all entries of a run's metrics.jsonl about training and evaluations, except the final one. Attempts of a job
-/// each continue from a checkpoint of an earlier one: of repeated steps the last one counts. Lines that are not JSON
-/// objects, as left by a killed run, are skipped. Throws HistoryError if the folder has neither a run nor attempts, and
-/// FileError, also if there are more than `most_bytes` to read.
+/// Returns the numbers of the lines of kinds "train" and "eval" of a run's metrics.jsonl, or else of a job's attempts
+/// in their order. Attempts each continue from a checkpoint of an earlier one: of repeated steps the last one counts.
+/// Other lines, such as the last one of a killed run, are skipped. Throws HistoryError if the folder has neither a run
+/// nor attempts, and FileError, also if the files have more than `most_bytes` bytes together.
 History read_run(const std::filesystem::path& folder, const std::filesystem::path& run = {},
                  uint64_t most_bytes = kMostMetrics);
 

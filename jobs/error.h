@@ -4,14 +4,13 @@
 
 namespace foretime::jobs {
 
-/// Reports a failure of the queue, a sweep file or an agent. The message says who failed, why and what to do; it never
-/// holds a password.
+/// Reports a failure of the queue, a sweep file or an agent. The message never holds a password.
 struct JobsError : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// Reports that Redis cannot be reached, does not answer in time, or gives an answer that is not Redis'. Agents retry;
-/// all other programs give up. The message says how to reach or start a Redis.
+/// Reports that Redis cannot be reached, does not answer in time, sends bytes that are not its protocol, or cannot work
+/// at the moment: it loads its data, its memory is full, or it is a replica. Agents retry; all other programs give up.
 struct RedisUnavailable : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
@@ -27,15 +26,13 @@ struct RedisStorageError : ErrorOf<kStorage, RedisUnavailable> {
   using ErrorOf::ErrorOf;
 };
 
-/// Reports that Redis refused a call: a script failed, a key is damaged, or the cause of RedisDenied. A retry does not
-/// help.
+/// Reports that Redis answered with an error, because a script failed or a key is damaged. A retry does not help.
 struct RedisRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
 /// Reports a refusal of the connection rather than of the call: over a password, a right, the database, or an eviction
-/// policy that loses jobs. Agents that were accepted before retry, since such a refusal passes when somebody finishes
-/// changing passwords or settings.
+/// policy that loses jobs. Agents that were accepted before retry, since somebody may be changing passwords.
 struct RedisDenied : RedisRefused {
   using RedisRefused::RedisRefused;
 };
@@ -52,13 +49,13 @@ struct DamagedRecord : ErrorOf<kData, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
-/// Reports a failure of the machine that does not depend on the job: no process or socket can be made.
+/// Reports a failure of the machine: no process or socket can be made, or a disk or store does not answer.
 struct NodeError : JobsError {
   using JobsError::JobsError;
 };
 
-/// Reports a request for something that does not exist or that contradicts the job's state: an unknown id, an ambiguous
-/// prefix, a job that cannot be retried.
+/// Reports a request that the queue refuses: an unknown id, an ambiguous prefix, a job whose state does not allow the
+/// request, a lost lease, or a queue of another protocol.
 struct JobRefused : JobsError {
   using JobsError::JobsError;
 };

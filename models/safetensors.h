@@ -15,16 +15,16 @@ namespace foretime::models {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// Holds the content of a file. The tensors are on the CPU and own their memory.
+/// Holds the content of a safetensors file. The tensors are on the CPU and own their memory.
 struct Safetensors {
   std::map<std::string, torch::Tensor> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// Returns the bytes of a file. They depend on names, values and metadata alone, not on the order of `tensors`: tensors
-/// are sorted by the bytes of their names, without gaps, and the header is padded with spaces to a multiple of 8 bytes.
-/// Throws ModelError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8, and for a tensor that
-/// is undefined, not strided, or of an unsupported type.
+/// Returns the bytes of a safetensors file. The bytes depend on names, values and metadata alone, not on the order of
+/// `tensors`: tensors are sorted by the bytes of their names, without gaps, and the header is padded with spaces to a
+/// multiple of 8 bytes. Throws ModelError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8,
+/// for metadata that are not UTF-8, and for a tensor that is undefined, not dense, or of an unsupported type.
 std::string serialize_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
 
 /// Parses a file of any writer of the format. `origin` names the file in messages. Throws ModelError for truncated or

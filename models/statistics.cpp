@@ -59,8 +59,7 @@ InputStatistics StatisticsAccumulator::finish() const {
     maximum = maxima_.narrow(0, first, columns).clone();
     mean = sums_.narrow(0, kCounts + first, columns) / count;
     const auto variance = sums_.narrow(0, kCounts + all_columns + first, columns) / count - mean.square();
-    // A column with this range deviates at least by range / sqrt(2 count): what cancellation takes below that comes
-    // back.
+    // A column with this range deviates at least by range / sqrt(2 count), even if cancellation gives less.
     deviation = torch::maximum(variance.clamp_min(0.0).sqrt(), (maximum - minimum) / std::sqrt(2.0 * count));
   };
   InputStatistics result;

@@ -17,26 +17,27 @@ struct Blocks {
   int64_t count() const { return first.size(); }
 };
 
-/// Divides `blocks` further, so that two items stay together only if they are also together in `by`, which has
-/// `by_count` blocks. Returns false, without a change, if there would be more than `limit` blocks.
+/// Divides `blocks` further: two items stay in one block only if their numbers in `by` are equal as well. `by` [n] has
+/// numbers from 0 to by_count - 1. Returns false, without a change, if there would be more than `limit` blocks.
 bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64_t limit);
 
 /// Divides the candidates of a sample by each class of a symbolic plan: two candidates are in one block of a class if
-/// they have equal layouts at all of its configurable nodes. (A class is not divided further if nearly every candidate
-/// is in a separate block: its states are interned by hash in any case.)
+/// they have equal layouts at all configurable nodes of the class. In the class `everything` each candidate is a
+/// separate block. Items of the blocks are positions in `candidates`.
 class CandidateBlocks {
  public:
   CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,
                   std::span<const int64_t> candidates);
 
   int64_t candidates() const { return candidates_; }
+  /// Returns the division by class `q`.
   const Blocks& operator[](int32_t q) const { return blocks_[q]; }
   int64_t count(int32_t q) const { return blocks_[q].count(); }
 
  private:
-  /// Divides the candidates by their layouts at one configurable node.
+  /// Divides the candidates by their codes in column `column` of layout.codes: their layouts at one configurable node.
   Blocks by_code(const data::LayoutCandidates& layout, int64_t column, std::span<const int64_t> candidates) const;
-  /// Divides the candidates by the blocks of several classes.
+  /// Divides the candidates so that two are together only if each of these classes has them in one block.
   Blocks by_members(std::span<const int32_t> members) const;
   /// Puts each candidate into a separate block.
   Blocks each_alone() const;

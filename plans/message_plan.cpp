@@ -115,7 +115,7 @@ struct PlanBuilder::State {
   void add_shared(const data::Group& group, std::span<const int64_t> list,
                   std::shared_ptr<const SymbolicPlan> symbolic) {
     FORETIME_CHECK(shared.empty() || shared.front().symbolic->pools == symbolic->pools,
-                   "{}: {} pools, {} in the other groups of the batch", group.name, symbolic->pools,
+                   "{}: {} pools, expected {} as in the other groups of the batch", group.name, symbolic->pools,
                    shared.front().symbolic->pools);
     kind = group.kind;
     feature_count = group.graphs.feature_count;
@@ -239,8 +239,8 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   FORETIME_CHECK(first || state_->kind == group.kind, "{}: a group of another kind than those of its batch",
                  group.name);
   FORETIME_CHECK(first || state_->feature_count == group.graphs.feature_count,
-                 "{}: {} features a node, {} in the other groups of the batch", group.name, group.graphs.feature_count,
-                 state_->feature_count);
+                 "{}: {} features a node, expected {} as in the other groups of the batch", group.name,
+                 group.graphs.feature_count, state_->feature_count);
   for (const int64_t c : candidates)
     FORETIME_CHECK(c >= 0 && c < group.candidates, "{}: candidate {} of {}", group.name, c, group.candidates);
   FORETIME_CHECK(!source || source->request == state_->request, "{}: a plan source of another request", group.name);
@@ -248,7 +248,7 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
     if (!source) source = make_plan_source(group, state_->request);
     const auto& rows = source->symbolic->row_hash;
     FORETIME_CHECK(std::ssize(rows) == group.layout.rows.size() / data::kLayoutFeatures,
-                   "{}: a plan source of another group with {} layout rows", group.name, rows.size());
+                   "{}: its plan source was made for another group, with {} layout rows", group.name, rows.size());
     state_->add_shared(group, candidates, source->symbolic);
     return;
   }

@@ -9,27 +9,25 @@
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 
-/// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states
-/// feed which, and how often each final state counts in each candidate's readout. Who builds the plan decides the
-/// speed: the plain plan has a state for each node and candidate; block-diagonal plans hold many small graphs; shared
-/// plans hold each distinct (node, state) pair once. Models are the same for all.
+/// Message plans are the input of all models. A plan says which *states* (node embeddings) exist after each layer,
+/// which states of one layer are inputs of a state of the next, and how often each final state counts in each
+/// candidate's readout. A plain plan has a state for each node and candidate, a shared plan one for all equal ones.
 namespace foretime::plans {
 
-/// Names the nodes whose messages a relation carries to a node.
-FORETIME_CHOICE(Direction, in, out, both);  // producers, consumers, both (an edge in each direction)
+/// Names the nodes that send messages to a node: its producers (in), its consumers (out), or both.
+FORETIME_CHOICE(Direction, in, out, both);
 
-/// Weight of an entry (target v, source u); degrees are those of the whole graph, counted in the relation.
+/// Names the weight of an entry (target v, source u) of a relation. Degrees count the entries of the whole graph.
 ///   sum        1
 ///   mean       1 / degree(v)
 ///   symmetric  1 / sqrt(degree(v) degree(u))
 ///   sender     1 / degree(u)
 ///   laplacian  of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), for
 ///              Chebyshev polynomials; λmax is the largest eigenvalue of L over each graph, by power iteration
-///   laplacian_of_two  likewise with the bound 2 in place of λmax, which leaves -D^-½ A D^-½
+///   laplacian_of_two  the scaled Laplacian with the bound 2 in place of λmax: -D^-½ A D^-½
 FORETIME_CHOICE(EdgeNorm, sum, mean, symmetric, sender, laplacian, laplacian_of_two);
 
-/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (plans/plan_source.h has
-/// the details).
+/// Describes one adjacency along which messages are sent (relation_matrix in plans/plan_source.h).
 struct RelationSpec {
   Direction direction = Direction::both;
   EdgeNorm norm = EdgeNorm::sum;
@@ -41,9 +39,9 @@ struct RelationSpec {
 using configs::TileJoin;
 
 /// Names the states of a layout group's plan that are shared (plans/symbolic_plan.h).
-///   none       a state for each node and candidate: for models that normalise over a candidate's nodes between layers
+///   none       none: each node has a state for each candidate, for models that normalise over a candidate's nodes
 ///   invariant  nodes that no configurable node reaches have one state for all candidates
-///   states     states computed from the same inputs in the same way are one, whatever node and candidate
+///   states     all nodes and candidates whose states are computed from equal inputs in the same way have one state
 FORETIME_CHOICE(Sharing, none, invariant, states);
 
 /// Describes the contents that a model needs in a plan.
@@ -53,7 +51,7 @@ struct PlanRequest {
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
   bool tied = false;         // the readout counts nodes with equivalent decisions as one (plans/symbolic_plan.h)
-  bool collections = false;  // the model reads the collection of a node's graph
+  bool collections = false;  // the model reads the collection of a node's graph (data::Collection)
   bool operator==(const PlanRequest&) const = default;
 };
 
@@ -67,11 +65,11 @@ struct CsrMatrix {
 
 CsrMatrix transpose(const CsrMatrix& matrix);
 
-/// The states after some layer. Level 0 comes before the first layer.
+/// Holds the states of one level. Level 0 is the input of the first layer, level l the result of layer l.
 struct PlanLevel {
   std::vector<int32_t> node;        // [states] row of node_features and node_types
   std::vector<int32_t> layout_row;  // [states] row of layout_rows; 0 where the node is not configurable; empty: all 0
-  std::vector<int32_t> candidate;   // [states] row of candidate_features (tile, early join); else empty
+  std::vector<int32_t> candidate;   // [states] row of candidate_features; empty except for tiles with early join
 
   int64_t states() const { return node.size(); }
 };
@@ -79,21 +77,21 @@ struct PlanLevel {
 /// Connects the states of one level to those of the next.
 struct PlanLayer {
   std::vector<CsrMatrix> relations;  // [states above, states below], in the order of PlanRequest::relations
-  std::vector<int32_t> self;         // [states above] each state's own state one level down
+  std::vector<int32_t> self;         // [states above] the same node's state one level down
 
   /// Returns whether the states above are the `below` states below, in the same order.
   bool keeps_states(int64_t below) const;
 };
 
-/// Counts each final state in each candidate: the product of `stages`, the last of which has the rows. Earlier stages
-/// are sums that many rows share: the first is over final states, each later one over the rows of the one before. There
-/// is at least one.
+/// Counts each final state in each row of a readout. The counts are the matrix product of `stages`, from the last to
+/// the first. The columns of the first stage are the final states, those of a later stage are the rows of the stage
+/// before it; the rows of the last stage are the rows of the readout. Earlier stages hold sums that many rows share.
 struct PlanPool {
-  std::vector<CsrMatrix> stages;
+  std::vector<CsrMatrix> stages;  // has at least one entry, unless the pool was not requested
 };
 
-/// Row c * pools + p sums over the nodes of candidate c that lie in pool p. There is one pool, unless a NodeSubset
-/// (plans/plan_source.h) asks for more.
+/// Holds the counts of final states in each candidate. Row c * pools + p is the sum over the nodes of candidate c in
+/// pool p. There is one pool, unless a NodeSubset (plans/plan_source.h) has more.
 struct PlanReadout {
   int64_t pools = 1;
   PlanPool nodes;         // all nodes of the candidate's graph
@@ -101,6 +99,7 @@ struct PlanReadout {
   PlanPool tied;          // configurable nodes, weighted by decision_weights; no stages unless requested
 };
 
+/// Holds the plan of a batch.
 struct MessagePlan {
   int64_t feature_count = 0;
   std::vector<float> node_features;       // [nodes, feature_count]
@@ -119,19 +118,21 @@ struct MessagePlan {
 
 struct PlanSource;
 
-/// The plan of a batch: entry g holds the given candidates of a group, in the given order. Layout groups become
-/// node × candidate states, or fewer where the request's sharing allows it; tile groups node × candidate (early) or
-/// node (late); programs one state a node.
+/// Builds the plan of a batch. Each call of add() makes one entry of the batch. A layout group has a state for each
+/// node and candidate, or fewer if the request shares states. A tile group has one for each node and candidate with
+/// early join, and one for each node with late join. A program has one for each node.
 class PlanBuilder {
  public:
   explicit PlanBuilder(PlanRequest request);
   ~PlanBuilder();
-  /// Adds candidates of a group, whose arrays are shared, so that the group need not live until build(). `source` is
-  /// the group's plan source for this builder's request (make_plan_source); if null, the builder makes one. Throws
-  /// DataError if a candidate id is out of range, if the batch has groups of another kind or feature count, if a source
-  /// has other pools than earlier ones, or if the batch would have more than 2^31 - 1 states or nodes.
+  /// Adds candidates of a group in this order. The builder shares the group's arrays, so the group may be destroyed
+  /// before build(). `source` is the group's plan source for this builder's request (make_plan_source); if null, the
+  /// builder makes one. Throws DataError if the batch would have more than 2^31 - 1 states or nodes; BrokenInvariant if
+  /// a candidate id is out of range, or if the group's kind, feature count or pools differ from those of earlier
+  /// groups, or `source` was made for another request or group.
   void add(const data::Group& group, std::span<const int64_t> candidates,
            std::shared_ptr<const PlanSource> source = nullptr);
+  /// Returns the plan. Throws DataError if a level has more than 2^31 - 9 shared states.
   MessagePlan build() &&;
 
  private:
@@ -139,8 +140,8 @@ class PlanBuilder {
   std::unique_ptr<State> state_;
 };
 
-/// Returns an upper bound of the states in the last level for `candidates` candidates of the group (exact for tile
-/// groups, and for layout groups without sharing; programs count as the group's largest).
+/// Returns an upper bound of the states in the last level for `candidates` candidates of the group. The bound is exact
+/// for tile groups, and for layout groups without sharing; each program counts as the group's largest.
 int64_t plan_states(const data::Group& group, int64_t candidates, const PlanRequest& request);
 
 }  // namespace foretime::plans

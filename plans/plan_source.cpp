@@ -83,18 +83,18 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
 }
 
 void check_subset(const data::Group& group, const NodeSubset& subset) {
-  FORETIME_CHECK(group.kind == data::CandidateKind::layout, "{}: only layout graphs are cut", group.name);
+  FORETIME_CHECK(group.kind == data::CandidateKind::layout, "{}: a subset of no layout graph", group.name);
   const int64_t nodes = group.graphs.nodes();
   const int64_t count = subset.nodes.empty() ? nodes : std::ssize(subset.nodes);
   for (size_t i = 0; i < subset.nodes.size(); ++i) {
     const int32_t v = subset.nodes[i];
     FORETIME_CHECK(v >= 0 && v < nodes && (i == 0 || v > subset.nodes[i - 1]),
-                   "{}: node {} at position {} of a subset, which has ascending ids below {}", group.name, v, i, nodes);
+                   "{}: node {} at position {} of a subset, expected ascending ids below {}", group.name, v, i, nodes);
   }
-  FORETIME_CHECK(subset.pool.empty() || std::ssize(subset.pool) == count, "{}: pools of {} nodes of {}", group.name,
-                 subset.pool.size(), count);
+  FORETIME_CHECK(subset.pool.empty() || std::ssize(subset.pool) == count,
+                 "{}: pools of {} nodes, expected one for each of {} nodes", group.name, subset.pool.size(), count);
   for (const int32_t pool : subset.pool)
-    FORETIME_CHECK(pool >= 0 && pool < subset.pools, "{}: pool {} of {}", group.name, pool, subset.pools);
+    FORETIME_CHECK(pool >= 0 && pool < subset.pools, "{}: pool {}, expected below {}", group.name, pool, subset.pools);
 }
 
 constexpr int64_t kFirst = 4096;
@@ -143,7 +143,7 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   const bool laplacian = relation.norm == EdgeNorm::laplacian || relation.norm == EdgeNorm::laplacian_of_two;
   if (laplacian) {
     FORETIME_CHECK(relation.direction == Direction::both && !relation.self_loop,
-                   "a Laplacian is that of an undirected graph without self loops");
+                   "a relation with the norm of a Laplacian: expected direction both and no self loop");
     auto symmetric =
         relation_matrix(first_node, nodes, sources, targets, {Direction::both, EdgeNorm::symmetric, false});
     if (relation.norm == EdgeNorm::laplacian) return scaled_laplacian(symmetric, graph_ptr);
@@ -253,8 +253,8 @@ std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepare
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request,
                                                    const NodeSubset& subset) {
   check_subset(group, subset);
-  FORETIME_CHECK(request.sharing != Sharing::none, "{}: only models that share states take a part of a graph",
-                 group.name);
+  FORETIME_CHECK(request.sharing != Sharing::none,
+                 "{}: a subset of nodes, expected only for requests that share states", group.name);
   auto source = std::make_shared<PlanSource>();
   source->request = request;
   source->symbolic = make_symbolic_plan(group, request, subset);

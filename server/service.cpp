@@ -63,7 +63,7 @@ void read_fields(const HttpRequest& request, std::string_view name, ScoreRequest
       score.top = json.integer(value, 0, kMostTop);
     } else {
       const Inside inside(json, key);
-      json.fail(fmt::format("no field of the request, expected {} and top", name));
+      json.fail(fmt::format("unknown field of the request, expected {} and top", name));
     }
     if (key == name) read(value);
   }
@@ -288,7 +288,7 @@ class Turn {
 };
 
 void expect_kind(const inference::Model& model, bool fits, const char* what) {
-  if (!fits) throw inference::WrongKind("{}: the model scores {}", what, inference::kind_name(model.kind()));
+  if (!fits) throw inference::WrongKind("found {}, but the model scores {}", what, inference::kind_name(model.kind()));
 }
 
 /// Returns predicted run times in seconds; empty if the model does not predict run times.

@@ -14,7 +14,7 @@
 
 namespace foretime::server {
 
-/// Answers the server's requests (docs/how-to/serve.md).
+/// Answers the requests to `foretime serve` (docs/how-to/serve.md).
 class Service : public HttpHandler {
  public:
   Service(ModelPtr model, const ServeLimits& limits);
@@ -22,11 +22,10 @@ class Service : public HttpHandler {
   void admit(const HttpRequest& request) override;
   HttpResponse answer(const HttpRequest& request) override;
 
-  /// Answers requests that arrive from now on with this model, which has no graphs and workloads yet. Running requests
-  /// keep their model.
+  /// Answers later requests with this model, and needs their graphs and workloads again. Running requests keep theirs.
   void replace_model(ModelPtr model);
 
-  /// Refuses new requests; running ones no longer wait for others.
+  /// Refuses new requests except for /healthz. Running requests no longer wait for others to be scored with.
   void drain();
 
  private:
@@ -49,8 +48,8 @@ class Service : public HttpHandler {
   const ServeLimits limits_;
   mutable std::mutex mutex_;
   std::shared_ptr<Served> served_;      // never null
-  std::atomic<int64_t> working_{0};     // requests that score, open a graph or workload, or wait for either
-  std::counting_semaphore<> openings_;  // graphs and workloads prepared at the same time
+  std::atomic<int64_t> working_{0};     // requests that score, open a graph or workload, or wait to do so
+  std::counting_semaphore<> openings_;  // free places for preparing a graph or workload
   std::atomic<bool> draining_{false};
   Batcher batcher_;  // last: its threads use the members above
 };

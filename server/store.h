@@ -10,14 +10,14 @@
 
 namespace foretime::server {
 
-/// Keeps objects by id and drops the least recently used first. A dropped object lives until its last user is done.
+/// Keeps objects by id, drops the least recently used. A dropped object lives until its last user is done. Thread-safe.
 template <class T>
 class RecentStore {
  public:
-  /// Keeps at most `most` objects with a total weight of at most `most_weight`.
+  /// Keeps at most `most` objects with a weight of at most `most_weight` together; always keeps the newest.
   RecentStore(int64_t most, int64_t most_weight) : most_(most), most_weight_(most_weight) {}
 
-  /// Returns an object; null if it is not in the store.
+  /// Returns an object, which becomes the most recently used; null if it is not in the store.
   std::shared_ptr<const T> find(const std::string& id) {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(id);
@@ -26,7 +26,7 @@ class RecentStore {
     return entries_.front().object;
   }
 
-  /// Adds an object; if the id exists already, the old object stays.
+  /// Adds an object as the most recently used, and drops others beyond the limits; does nothing if the id exists.
   void keep(const std::string& id, std::shared_ptr<const T> object, int64_t weight) {
     const std::lock_guard lock(mutex_);
     if (places_.contains(id)) return;

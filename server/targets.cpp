@@ -43,7 +43,7 @@ class GraphReader {
       const Inside inside(json_, name);
       const size_t which = std::find(kNames.begin(), kNames.end(), name) - kNames.begin();
       if (which == kFields || (!layouts && (which == kConfigurable || which == kCollection)))
-        json_.fail("no field of a graph");
+        json_.fail("unknown field of a graph");
       json_.once(met.at(which));
       fields.at(which) = value;
     }

@@ -9,15 +9,16 @@
 #include "inference/scoring/program_scorer.h"
 #include "server/batcher.h"
 
-/// Defines the targets of the server's scoring.
+/// The targets that requests to the server score candidates of.
 namespace foretime::server {
 
 using ModelPtr = std::shared_ptr<const inference::Model>;
 
-/// Scores candidates of a graph: layouts or tiles.
+/// Scores layouts or tiles of a graph.
 class GraphTarget : public Target {
  public:
-  /// Opens a graph: JSON (docs/how-to/serve.md) if `json`, otherwise an HLO module in protobuf. Throws DataError.
+  /// Opens a graph: JSON (docs/how-to/serve.md) if `json`, otherwise an HLO module in protobuf. Throws DataError, also
+  /// for more than `most_nodes` nodes or 16 * `most_nodes` edges, and WrongKind if the model scores no graphs.
   static std::shared_ptr<const GraphTarget> open(const ModelPtr& model, const std::string& body, bool json,
                                                  int64_t most_nodes);
 
@@ -26,10 +27,10 @@ class GraphTarget : public Target {
 
   const inference::GraphScorer& scorer() const { return scorer_; }
   const data::NodeNames& names() const { return names_; }
-  /// Returns the memory use in nodes; edges count, too.
+  /// Returns the weight of the graph for the limit of memory: nodes + edges / 16.
   int64_t weight() const { return weight_; }
 
-  static constexpr int64_t kMeanEdgesPerNode = 16;  // limit of the average
+  static constexpr int64_t kMeanEdgesPerNode = 16;  // largest mean number of edges for each node
 
  private:
   GraphTarget(const ModelPtr& model, data::Group group, data::NodeNames names);
@@ -40,10 +41,10 @@ class GraphTarget : public Target {
   bool layouts_, joins_;
 };
 
-/// Scores schedules of a workload.
+/// Scores tuning records of a workload.
 class WorkloadTarget : public Target {
  public:
-  /// Opens a workload. Throws the errors of WorkloadScorer.
+  /// Opens a workload from its compute DAG. Throws the errors of WorkloadScorer.
   WorkloadTarget(const ModelPtr& model, std::string_view compute_dag);
 
   Scored score(const Work& work) const override;
@@ -58,7 +59,7 @@ class WorkloadTarget : public Target {
   bool joins_;
 };
 
-/// Scores programs of any workload.
+/// Scores TIR programs of any workload.
 class TirTarget : public Target {
  public:
   explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}

@@ -50,7 +50,7 @@ uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
   return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
 }
 
-/// All that goes to the other ranks, in one order.
+/// Calls `field` with each member of an entry that other ranks get, in a fixed order.
 void each_field(auto& entry, const auto& field) {
   const auto all = [&](auto&... values) { (field(values), ...); };
   auto& header = entry.header;
@@ -61,21 +61,23 @@ void each_field(auto& entry, const auto& field) {
 
 constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
 
-/// Position of each column of a size list.
+/// Returns the position of each column of a size list.
 std::map<std::string, size_t> size_columns(const CsvTable& table) {
   constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
   std::map<std::string, size_t> columns;
   for (const auto& column : table.columns) {
     const auto name = trimmed(column);
     if (std::ranges::find(kKnown, name) == std::end(kKnown))
-      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
-                      table.origin, name);
+      throw DataError(
+          "{}: line 1: unknown column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
+          table.origin, name);
     if (!columns.emplace(name, columns.size()).second)
       throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
   }
   for (const char* needed : {"nodes", "edges"})
     if (!columns.contains(needed))
-      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
+      throw DataError("{}: line 1: no column {}; a list of graph sizes needs at least the columns nodes and edges",
+                      table.origin, needed);
   return columns;
 }
 
@@ -224,10 +226,12 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
     // A file alone has no names to tell apart, which the whole listing may have qualified.
     const auto found = file->second.find({expected.member, data::plain_name(expected.name)});
     if (found == file->second.end())
-      throw DataError("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name);
+      throw DataError("{}: group {} is missing on this rank, rank 0 found it: the ranks see different files",
+                      expected.file.string(), expected.name);
     if (found->second != expected.fingerprint)
-      throw DataError("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
-                      expected.file.string(), expected.name, found->second, expected.fingerprint);
+      throw DataError(
+          "{}: group {} has fingerprint {:016x} on this rank, {:016x} on rank 0: the ranks see different data",
+          expected.file.string(), expected.name, found->second, expected.fingerprint);
   }
 }
 
@@ -263,7 +267,7 @@ SizeList read_size_list(const std::filesystem::path& file, const configs::Settin
     list.dataset.entries.push_back(make_entry(std::move(header), Role::train, settings));
   }
   if (list.dataset.entries.empty())
-    throw DataError("{}: no graphs; expected a line a graph below the header", file.string());
+    throw DataError("{}: no graphs; expected one line for each graph below the header", file.string());
   return list;
 }
 

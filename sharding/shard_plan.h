@@ -12,9 +12,9 @@
 
 namespace foretime::sharding {
 
-// Assignment of samples to ranks. A batch has *slots*, each of which takes one training sample in each batch; slots are
-// assigned to ranks. The samples of a slot depend on the dataset index, the batch size and shard.mix_slack alone, so
-// any number of ranks trains on the batches of one rank.
+// A shard plan assigns samples to ranks. A batch has *slots*, each of which takes one training sample in each batch;
+// slots are assigned to ranks. The samples of a slot depend on the dataset index, the batch size and shard.mix_slack
+// alone, so any number of ranks trains on the batches of one rank.
 //
 // Every rank waits for the slowest one in each step, so the plan minimises the sum over steps of the largest rank's
 // cost, not the largest sum. Samples are sorted by cost and assigned in *cost buckets* of batches: the heaviest pieces,
@@ -28,65 +28,66 @@ namespace foretime::sharding {
 // has as many samples as a whole graph; their live segment is one of the part's segments. The samples of a part are
 // assigned like those of any group, so several ranks may train on the parts of a graph.
 
-/// Returns the segments [first, end) of part `part` of a graph with `segments` segments.
+/// Returns the range [first, end) of the segments in part `part` (0, 1, …) of a graph with `segments` segments.
 inline std::pair<int64_t, int64_t> part_segments(int64_t segments, int64_t parts, int64_t part) {
   return {segments * part / parts, segments * (part + 1) / parts};
 }
 
-/// Holds some of a part's samples in an epoch: samples first … first + count - 1.
+/// Names some of a part's samples in an epoch: numbers first … first + count - 1.
 struct SlotShare {
   int64_t entry = 0;  // number of the group in the dataset index
-  int64_t part = 0;   // part of the graph; 0 if it has one
+  int64_t part = 0;   // part of the graph; 0 if the graph has one part
   int64_t first = 0;
   int64_t count = 0;
   bool operator==(const SlotShare&) const = default;
 };
 
-/// Holds the training samples of one slot in an epoch, by cost bucket.
+/// Holds the training samples that one slot has in an epoch, by cost bucket.
 struct BatchSlot {
   std::vector<SlotShare> shares;
   std::vector<int64_t> bucket_ptr;  // [cost buckets + 1] shares of cost bucket b are shares[bucket_ptr[b]] …
                                     // shares[bucket_ptr[b + 1] - 1]
-  int64_t samples = 0;
-  double cost = 0;
+  int64_t samples = 0;              // number of all samples
+  double cost = 0;                  // sum of the samples' costs (IndexEntry::sample_cost)
   bool operator==(const BatchSlot&) const = default;
+  /// Returns the shares of one cost bucket.
   std::span<const SlotShare> in_bucket(size_t bucket) const { return row_of(shares, bucket_ptr, bucket); }
 };
 
 /// Names the sample that a slot trains on in one batch.
 struct PlannedSample {
-  int64_t entry = 0;
-  int64_t part = 0;
+  int64_t entry = 0;   // number of the group in the dataset index
+  int64_t part = 0;    // part of the graph
   int64_t sample = 0;  // number of the part's sample in this epoch
   bool operator==(const PlannedSample&) const = default;
 };
 
-/// Returns the key that determines the order of an epoch's samples.
+/// Returns the key by which sample_at() shuffles the samples of epoch `epoch` (0, 1, …).
 uint64_t epoch_key(uint64_t seed, int64_t epoch);
 
+/// Holds the samples of each slot and the slots of each rank.
 struct ShardPlan {
   std::vector<BatchSlot> slots;
-  std::vector<int64_t> buckets;  // [buckets + 1] range of batches of each bucket, before an epoch is shuffled
-  std::vector<int> slot_rank;    // [slots]
-  // [dataset index entries][parts] rank that evaluates candidates of the entry
+  std::vector<int64_t> buckets;  // [cost buckets + 1] bucket b has batches buckets[b] … buckets[b + 1] - 1, unshuffled
+  std::vector<int> slot_rank;    // [slots] rank that trains on the slot
+  // [dataset index entries][parts] rank that scores the part in evaluations
   std::vector<std::vector<int>> eval_parts;
-  int64_t batches_per_epoch = 0;  // number of samples of the longest slot; shorter slots pad with zero weight
-  double imbalance = 0;           // largest rank's training cost / mean, minus 1
+  int64_t batches_per_epoch = 0;  // number of samples of the longest slot; other slots have no sample in the last batch
+  double imbalance = 0;           // largest training cost of a rank in an epoch / mean over ranks, minus 1
 
-  /// Returns the slots that a rank trains on, ascending.
+  /// Returns the numbers of the slots that `rank` trains on, ascending.
   std::vector<int64_t> slots_of(int rank) const;
-  /// Returns the ranks that train on each part of an entry, by (entry, part).
+  /// Returns the ranks that train on each part of the training groups; the key is (entry, part).
   std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers() const;
-  /// Returns the entries whose files a rank reads, ascending.
+  /// Returns the entries that `rank` trains on or evaluates, ascending.
   std::vector<int64_t> entries_of(int rank) const;
-  /// Returns the evaluating rank of an entry, which evaluates part 0 and merges the results of several parts.
+  /// Returns the rank that evaluates an entry: it scores part 0 and merges the scores of all parts.
   int eval_rank(int64_t entry) const { return eval_parts[entry].front(); }
-  /// Returns the number of slots with a sample in batch `position` of an epoch. The weight of each sample is 1 / this
-  /// number.
+  /// Returns the number n of slots with a sample in batch `position` of an epoch. Each sample has the weight 1 / n.
   int64_t live_slots(int64_t position) const;
-  /// Returns the sample of a slot in batch `position` (< slot.samples) of an epoch whose order is determined by `key`;
-  /// each sample occurs once an epoch. All slots share one order of batches; a slot's samples are shuffled within each
-  /// bucket.
+  /// Returns the sample of a slot in batch `position` of the epoch with the key `key` (epoch_key). Each sample occurs
+  /// once an epoch. All slots have one shuffled order of batches, in which the last batch stays last; a slot's samples
+  /// are shuffled within each bucket. Throws BrokenInvariant unless 0 ≤ position < slots[slot].samples.
   PlannedSample sample_at(int64_t slot, int64_t position, uint64_t key) const;
 };
 
@@ -96,8 +97,8 @@ struct ShardPlan {
 /// epoch with one rank a slot would take at most 1 + mix_slack times as long. partition_slots assigns slots to ranks;
 /// ranks may have different numbers of slots.
 ///
-/// Training groups are evaluated by the least loaded of the ranks that train on them, so that no rank holds a part for
-/// evaluation only. Other groups are assigned by cost (LPT).
+/// A part of a training group is evaluated by the rank with the least evaluation work among those that train on it, so
+/// that no rank holds the part for evaluation only. Parts of other groups are assigned by cost (LPT).
 ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slots, int ranks, double mix_slack = 0);
 /// Makes the plan for the batch size and shard.mix_slack of `settings`.
 ShardPlan make_shard_plan(const DatasetIndex& dataset, const configs::Settings& settings, int ranks);

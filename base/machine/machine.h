@@ -12,7 +12,8 @@ namespace foretime {
 
 /// Holds cache sizes in bytes; nullopt if the system does not report them.
 struct CacheSizes {
-  std::optional<int64_t> l1, l2, l3, line;  // l1: data cache; l3: one of those shared by cores
+  // l1: data cache; l3: the last level above the second, which cores share; line: length of a cache line
+  std::optional<int64_t> l1, l2, l3, line;
 };
 
 /// Holds clock rates in MHz; nullopt if the system does not report them.
@@ -22,36 +23,36 @@ struct ClockRates {
 
 struct MachineFacts {
   std::string cpu;                                 // model name; "" if the system does not report it
-  std::optional<int64_t> family, model;            // numbers of x86 processors
+  std::optional<int64_t> family, model;            // numbers of x86 processors; nullopt on others
   int64_t vector_bytes = 4, vector_registers = 1;  // bytes and number of the widest vector registers; 4 and 1: unknown
-  int64_t threads = 1, cores = 1;                  // available to this process
+  int64_t threads = 1, cores = 1;                  // numbers of given CPUs (hardware threads) and of their cores
   CacheSizes caches;
   ClockRates clock;
 };
 
-/// Returns the CPUs that this process may run on, ascending.
+/// Returns the numbers of the CPUs that this process may run on, ascending; {0} if the system does not report them.
 std::vector<int> usable_cpus();
 
-/// Reads proc/cpuinfo and sys/devices/system/cpu below `root` for the CPUs `cpus`. Missing files and fields are no
-/// errors.
+/// Reads proc/cpuinfo and sys/devices/system/cpu below `root`: threads and cores of all CPUs of `cpus`, everything else
+/// of the first one. Missing files and fields are no errors and leave the defaults of MachineFacts.
 MachineFacts read_machine(const std::filesystem::path& root, const std::vector<int>& cpus);
 
-/// Returns the cache sizes that the C library reads from the processor, for kernels that do not report them, as in some
-/// virtual machines.
+/// Returns the cache sizes that the C library reads from the processor, for kernels that do not report them.
 CacheSizes caches_of_processor();
 
-/// Returns the bytes of a size as the kernel writes it ("48K"); nullopt if it is no size.
+/// Returns the bytes of a size as the kernel writes it, with K, M or no unit ("48K"); nullopt if it is no size above 0.
 std::optional<int64_t> cache_bytes(std::string_view text);
 
-/// Returns the CPU seconds that all CPUs worked since the machine started, including stolen time, from the text of
-/// /proc/stat and ticks per second; nullopt if it has no such line.
+/// Returns the seconds, summed over all CPUs, that the machine was busy since it started: all but idle time and waiting
+/// for I/O, with the time that other virtual machines took. `proc_stat` is the text of /proc/stat. Returns nullopt if
+/// the text does not begin with the line of all CPUs.
 std::optional<double> busy_seconds(std::string_view proc_stat, double ticks_a_second);
 
 /// Returns the number of processes that the kernel has killed for lack of memory in the cgroup (version 1 or 2) of this
-/// process, from proc/self/cgroup and sys/fs/cgroup below `root`; nullopt if they do not report it.
+/// process, from proc/self/cgroup and sys/fs/cgroup below `root`; nullopt if these files do not report it.
 std::optional<int64_t> oom_kills(const std::filesystem::path& root);
 
-/// Returns the bytes of memory that are available without swapping, from the text of /proc/meminfo.
+/// Returns the available memory in bytes, without swapping, from the text of /proc/meminfo; nullopt if not in it.
 std::optional<int64_t> available_memory(std::string_view meminfo);
 
 }  // namespace foretime

@@ -296,7 +296,8 @@ HttpResponse BoardService::live(const std::string& targets, bool named) {
     const auto end = std::min(targets.find('\n', begin), targets.size());
     const auto target = targets.substr(begin, end - begin);
     begin = end + 1;
-    if (followed->size() >= kMostFollowed) throw HttpError{400, "bad_input", "paths: too many"};
+    if (followed->size() >= kMostFollowed)
+      throw HttpError{400, "bad_input", fmt::format("paths: found more than {}", kMostFollowed)};
     const auto path = target.substr(0, target.find('?'));
     followed->push_back(
         {path, query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1))), target});
@@ -362,7 +363,7 @@ HttpResponse BoardService::answer(const HttpRequest& request) {
   // Views have addresses of their own, which the page reads.
   if (page != nullptr && request.path.find('.') == std::string::npos)
     return guarded({.body = page->text, .content_type = page->content_type});
-  return guarded(server::to_response({404, "not_found", "nothing is here"}));
+  return guarded(server::to_response({404, "not_found", "the board has no page at this path"}));
 }
 
 }  // namespace foretime::cli

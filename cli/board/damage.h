@@ -7,8 +7,8 @@
 
 namespace foretime::cli {
 
-/// Calls `read`, which adds one part to an answer. Appends the message of a thrown Error to json["damaged"], without
-/// the path of `root`, so that a damaged file never hides the parts next to it.
+/// Calls `read`, which adds one part to an answer. If it throws an Error, appends the message to json["damaged"],
+/// without the path of `root`, so that a damaged file never hides the parts next to it.
 void read_marked(nlohmann::json& json, const std::filesystem::path& root, const std::function<void()>& read);
 
 }  // namespace foretime::cli

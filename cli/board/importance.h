@@ -6,7 +6,7 @@
 
 namespace foretime::cli {
 
-/// Says how much of an objective one parameter explains by itself.
+/// Describes how much of an objective one parameter explains by itself.
 struct Importance {
   std::string parameter{};
   /// ε² (Kelley 1935): the share of the variance of the objective's ranks between trials with different values,
@@ -14,16 +14,16 @@ struct Importance {
   /// the trials, are binned at their quantiles.
   double share = 0;
   std::optional<double> rank_correlation{};  // Spearman's, for numbers: below 0 if larger values lower the objective
-  int64_t trials = 0;                        // trials used
+  int64_t trials = 0;                        // trials that have a value of the parameter
 };
 
-/// Returns the importance; `values[i]` is the parameter's value in trial i, empty if it has none; `objectives` are
-/// finite. Empty if there are too few trials or only one value.
+/// Returns the importance of a parameter with value `values[i]` in trial i, empty if it has none. `objectives[i]`, the
+/// trial's result, is finite. Returns nullopt if trials are too few, or all values or all objectives are equal.
 std::optional<Importance> importance_of(const std::string& parameter,
                                         const std::vector<std::optional<std::string>>& values,
                                         const std::vector<double>& objectives);
 
-/// Returns the ranks in ascending order, from 0; equal values share the mean of their ranks.
+/// Returns the rank of each value in ascending order, from 0; equal values share the mean of their ranks.
 std::vector<double> ranks_of(const std::vector<double>& values);
 
 }  // namespace foretime::cli

@@ -21,61 +21,60 @@ namespace foretime::cli {
 struct TrialQuery {
   std::string sort = "trial";  // trial, state, objective, step, seconds, finished, or a parameter's full name
   bool descending = false;
-  std::string state{};   // only trials in this state; empty: any
-  std::string search{};  // text in the id, the name, or a parameter's value
-  int64_t from = 0, limit = 50;
+  std::string state{};           // only trials in this state; empty: in any state
+  std::string search{};          // only trials with this text in id, name or a value; empty: all
+  int64_t from = 0, limit = 50;  // first place in the order, and number of trials from there
 };
 
-/// Adds `history` and `history_source` to a job's JSON, from the files of its attempts in `runs` if they exist.
+/// Adds `history` and `history_source` to a job's JSON (history_of); no history and the message if it is damaged.
 void add_history(nlohmann::json& json, const jobs::JobRecord& job, const std::filesystem::path& runs);
 
-/// Returns the board's view of a queue. Records have the form of `foretime status --json`. Throws server::HttpError for
-/// unknown ids, and the errors of Redis. Not thread-safe.
+/// Returns the board's view of a queue. Records have the form of `foretime status --json`; an id may be the beginning
+/// of one. Throws jobs::JobRefused or server::HttpError for unknown ids, and the errors of Redis. Not thread-safe.
 class QueueApi {
  public:
   /// Connects to the queue. With Start::to_read, `change` must not be called.
   explicit QueueApi(const QueueOptions& options, Start start = Start::to_read);
   explicit QueueApi(QueueAccess access);
 
-  /// Returns statistics like `foretime queue --json`, the newest sweeps with their counts, and the jobs that run or
-  /// come next.
+  /// Returns statistics like `foretime queue --json`, the 50 newest sweeps with their counts, 50 jobs (active ones
+  /// first, then those that come next, then ended ones), and warnings.
   nlohmann::json queue();
-  /// Returns a sweep with one page of its trials, each with the curve of its objective.
+  /// Returns a sweep, the number of matching trials, and a page of at most kMostRows of them, each with its curve.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
-  /// Returns all trials that match `query` as CSV, regardless of its limit: trial, id, state, the objective by its
-  /// name, best, step, seconds, finished_ms and the parameters.
+  /// Returns all trials that match `query` as CSV, whatever its from and limit: trial, id, state, the objective under
+  /// its name, best, step, seconds, finished_ms and a column for each parameter.
   std::string trials_csv(const std::string& id, const TrialQuery& query);
-  /// Returns agents like `foretime queue --json`, with `heard` (recently), `used` CPUs and GPUs, and the `running`
-  /// jobs.
+  /// Returns agents like `foretime queue --json`, with `heard` (is_heard), `used` CPUs and GPUs, and `running` jobs.
   nlohmann::json agents();
-  /// Returns trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; the best
-  /// objective so far over time; and the importance of each parameter.
+  /// Returns trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end. Adds the
+  /// best objective so far over time, and the importance of each parameter.
   nlohmann::json overview(const std::string& id);
-  /// Returns curves of the objective: those of the kBestCurves best trials and evenly chosen other ones, at most
+  /// Returns curves of the objective: those of the kBestCurves best trials, and of evenly chosen others, at most
   /// kCurves.
   nlohmann::json curves(const std::string& id);
-  /// Returns depth and throughput of the queue over the last `minutes`, and the demands of the waiting jobs.
+  /// Returns depth and throughput of the queue over the last `minutes` (activity_of), and demands of waiting jobs.
   nlohmann::json activity(int64_t minutes);
-  /// Returns a whole job without its history, which `add_history` adds; sets `record` to its record in Redis.
+  /// Returns a whole job without its history, which `add_history` adds. Sets `record` to the job's record in Redis.
   nlohmann::json job(const std::string& id, jobs::JobRecord& record);
-  /// Returns the last lines of a job's log.
+  /// Returns {"total": number of lines ever written, "lines": the last ones, which Redis keeps} of a job's log.
   nlohmann::json log(const std::string& id);
-  /// Returns whether an id or its beginning is that of a sweep, and the whole id.
+  /// Returns {whether it is a sweep, the whole id} for an id of a sweep or job, or its beginning.
   std::pair<bool, std::string> resolve(const std::string& prefix);
-  /// Performs cancel, pause, resume, retry or priority (cli/jobs/changes.h).
+  /// Performs cancel, pause, resume, retry or priority (cli/jobs/changes.h). Throws HttpError for another action.
   Change change(const std::string& action, const std::string& id, int64_t priority);
   std::string name() const { return access_.name(); }
 
-  static constexpr size_t kPlotted = 2000;
-  static constexpr int64_t kMostRows = 500;
+  static constexpr size_t kPlotted = 2000;   // largest number of trials in a plot
+  static constexpr int64_t kMostRows = 500;  // largest number of trials on a page
 
  private:
   struct CachedAnswer {
     uint64_t version = 0;
-    std::chrono::steady_clock::time_point until{};  // valid until then, regardless of changes
+    std::chrono::steady_clock::time_point until{};  // end of the time for which it is returned, changed trials or not
     std::shared_ptr<const nlohmann::json> answer{};
   };
-  /// Holds the order of trials, valid as long as none has changed.
+  /// Holds the order of trials for a query, valid for one version of the table.
   struct CachedOrder {
     bool known = false;
     uint64_t version = 0;
@@ -98,17 +97,19 @@ class QueueApi {
   };
   /// Returns the sweep whose id begins with `prefix`. Throws server::HttpError if it is unknown.
   jobs::SweepRecord sweep_named(const std::string& prefix);
+  /// Reads what has changed, and returns all trials of a sweep; valid until the next call. The id must be whole.
   const std::vector<Trial>& trials_of(const std::string& sweep);
-  /// Returns the result of `make` for the sweep's trials. Calls `make` again only when they have changed and nine times
-  /// its last duration has passed; until then returns the older result.
+  /// Returns the result of `make` for the sweep's trials. Calls `make` again only after the trials have changed and
+  /// nine times its last duration has passed; until then returns the older result.
   template <class Make>
   nlohmann::json cached(const std::string& sweep, CachedAnswer CachedSweep::*what, const Make& make);
-  /// Returns the counts of a sweep whose trials were just read; adds to `unreadable`.
+  /// Returns how many trials are in each state, after trials_of was called. Adds damaged ones to `unreadable`.
   std::map<jobs::JobState, int64_t> counts_of(const std::string& sweep, int64_t& unreadable);
-  /// Returns the indices of the trials that match `query`, in its order.
+  /// Returns the indices of the trials that match `query`, in the order that it asks for, after trials_of was called.
+  /// Trials without a value come last. Ignores from and limit. Valid until the next call.
   const std::vector<uint32_t>& order_of(const std::string& sweep, const TrialQuery& query);
 
-  static constexpr size_t kTables = 60;  // sweeps whose trials are in memory
+  static constexpr size_t kTables = 60;  // number of sweeps whose trials are kept in memory
   static constexpr size_t kCurves = 150, kBestCurves = 20;
 
   QueueAccess access_;

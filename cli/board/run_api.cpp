@@ -194,7 +194,7 @@ Json list_runs(const fs::path& root) {
 static void check_name(const fs::path& root, const std::string& name,
                        bool (*is_one)(const fs::path& root, const fs::path& folder) = is_shown) {
   if (!is_one(root, name))
-    throw HttpError{404, "not_found", "'" + printable_utf8(name.substr(0, 200)) + "': there is no run of this name"};
+    throw HttpError{404, "not_found", "'" + printable_utf8(name.substr(0, 200)) + "': no such run or experiment"};
 }
 
 Json show_run(const fs::path& root, const std::string& name) {

@@ -8,17 +8,17 @@
 
 namespace foretime::cli {
 
-/// Selects a part of a trace, in microseconds since its first span; an empty `to` means its end.
+/// Selects a part of a trace, in microseconds since the begin of its first span.
 struct TraceWindow {
   int64_t from = 0;
-  std::optional<int64_t> to{};
+  std::optional<int64_t> to{};  // empty: to the end of the trace
 };
 
-/// Returns the visible part of the trace.json `name` below the folder `root` (base/foreign_file.h) (`--profile`:
-/// Chrome's trace events): {"duration", "from", "to", "rows": [{"rank", "thread"}], "names", "spans": [[row, name,
-/// begin, length], …] by index in "rows" and "names", "short"}. Spans too short to be visible at this scale are skipped
-/// and counted in "short". Throws HistoryError for a file that is not a trace, and FileError, also for more than 512
-/// MiB.
+/// Returns the part `window` of the trace file `name` below the folder `root` (base/foreign_file.h), which --profile
+/// has written: {"duration", "from", "to", "rows": [{"rank", "thread"}], "names", "spans": [[row, name, begin, length],
+/// …], "short"}. Times are microseconds; row and name are indices in "rows" and "names". Spans shorter than 1/2000 of
+/// the window, and all but the 6,000 longest, are left out and counted in "short". Throws HistoryError for a missing
+/// file and one that is not a trace, and the errors of open_foreign, also for more than 512 MiB.
 nlohmann::json trace_of(const std::filesystem::path& root, const std::filesystem::path& name,
                         const TraceWindow& window);
 

@@ -15,28 +15,29 @@ namespace foretime::cli {
 
 /// Holds the values of a trial for sorting and plots.
 struct Trial {
-  std::string id{}, name{}, state{};  // state: Redis' spelling
-  int64_t trial = -1;
+  std::string id{}, name{}, state{};  // state: the word in Redis, "" if not read yet
+  int64_t trial = -1;                 // number of the trial in its sweep; -1: unknown
+  // best: best objective so far; finished: milliseconds since 1970
   std::optional<double> objective{}, best{}, step{}, seconds{}, finished{};
   std::map<std::string, std::string> parameters{};
 
   bool operator==(const Trial&) const = default;
-  /// Returns the number or text to sort by: trial, state, objective, step, seconds, finished, or a parameter's name.
+  /// Returns the number or text of a trial that it is sorted by: trial, state, objective, step, seconds, finished, or a
+  /// parameter's name. Both are empty if the trial has no such value.
   std::pair<std::optional<double>, std::string> key(const std::string& sort) const;
-  /// Returns whether the id, the name or a parameter's value contains `text`.
+  /// Returns whether the id, the name or the value of a parameter contains `text`.
   bool has(const std::string& text) const;
 };
 
-/// Holds all trials of one sweep between requests. Reads changed trials, known from the queue's events, and the reports
-/// of running jobs at each refresh. Not thread-safe.
+/// Holds all trials of one sweep between requests. Not thread-safe.
 class TrialTable {
  public:
   explicit TrialTable(std::string sweep) : sweep_(std::move(sweep)) {}
-  /// Reads changed trials, or all trials if events were missed. `events` must be refreshed. Throws the errors of the
-  /// reader.
+  /// Reads the trials that events name and those of running jobs; all trials if events were missed. `events` must have
+  /// been refreshed just before. Throws the errors of the reader.
   void refresh(jobs::QueueReader& reader, const QueueEvents& events);
   const std::vector<Trial>& trials() const { return trials_; }
-  /// Returns a number that increases when a trial is changed, added or removed.
+  /// Returns a number that increases whenever a trial is changed, added or removed.
   uint64_t version() const { return version_; }
 
  private:
@@ -48,7 +49,7 @@ class TrialTable {
   uint64_t version_ = 0;
   uint64_t next_ = 0;  // number of the first unread event
   std::vector<Trial> trials_;
-  std::unordered_map<std::string, size_t> places_;
+  std::unordered_map<std::string, size_t> places_;  // id → index in trials_
 };
 
 }  // namespace foretime::cli

@@ -25,7 +25,7 @@ struct Implementations {
   std::function<void(const ReportArguments&)> report;
 };
 
-/// Adds all subcommands but those of add_other_programs. `exit_code` is set by outcomes that are not failures.
+/// Adds all subcommands but those of add_other_programs. Commands set `exit_code` for outcomes that are not failures.
 void add_commands(CLI::App& app, const Implementations& implementations, int& exit_code);
 
 }  // namespace foretime::cli

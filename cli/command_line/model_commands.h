@@ -41,7 +41,7 @@ struct ExportArguments {
   bool force = false;
 };
 
-/// The learning rate of a fine-tuning, as a factor of the training's; docs/how-to/finetuning.md has the measurements.
+/// The default learning rate of a fine-tuning, divided by that of the training (docs/how-to/finetuning.md).
 inline constexpr double kFinetuneRate = 0.3;
 
 struct FinetuneArguments {
@@ -61,18 +61,18 @@ void add_export_command(CLI::App& app, std::function<void(const ExportArguments&
 void add_finetune_command(CLI::App& app, std::function<void(const FinetuneArguments&)> run);
 void add_doctor_command(CLI::App& app, std::function<void(const QueueOptions&)> run);
 
-/// Returns whether this process is a job of the queue, whose results are compared with those of others.
+/// Returns whether an agent started this process (FORETIME_PROGRESS) and compares its results with other jobs'.
 bool runs_as_job();
-/// Returns the settings of a training. Throws SettingsError if they are invalid or their metric cannot be computed.
+/// Reads the settings of a training. Throws SettingsError if they are invalid or their metric cannot be computed.
 configs::Settings checked_settings(const TrainArguments& arguments);
 
-/// Sets `exit_code` if the training was pre-empted.
+/// Runs `foretime train`. Sets `exit_code` to kPreempted if the training was pre-empted.
 void train(const TrainArguments& arguments, int& exit_code);
 void evaluate(const EvaluateArguments& arguments);
 void export_model(const ExportArguments& arguments);
-/// Sets `exit_code` if the new bundle has its parent's weights.
+/// Runs `foretime finetune`. Sets `exit_code` to kParentKept if the new bundle has its parent's weights.
 void finetune(const FinetuneArguments& arguments, int& exit_code);
-/// Prints what was found on this machine and of this launch.
+/// Prints findings about this machine, launch and queue. Throws ReportedError if a training or the queue would fail.
 void examine_machine(const QueueOptions& queue);
 
 }  // namespace foretime::cli

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -74,7 +75,8 @@ history::History history_of_job(const HistoryOptions& options) {
 }
 
 void run(const HistoryOptions& options) {
-  const bool folder = std::filesystem::is_directory(options.run) || options.run.find('/') != std::string::npos;
+  std::error_code unknown;
+  const bool folder = std::filesystem::is_directory(options.run, unknown) || options.run.find('/') != std::string::npos;
   const auto history = folder ? history::read_run(options.run) : history_of_job(options);
   if (options.csv) fmt::print("{}", history::to_csv(history));
   else if (options.json)

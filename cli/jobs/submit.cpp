@@ -84,7 +84,8 @@ void check_resources(const jobs::SweepPlan& plan) {
 
 /// Reads the file of a submission. A single job is a sweep without an id.
 jobs::SweepPlan load(const SubmitOptions& options) {
-  if (!std::filesystem::is_regular_file(options.file))
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(options.file, failure) && failure != std::errc::permission_denied)
     throw jobs::SweepError("{}: no such file, expected a sweep or settings (YAML)", options.file);
   jobs::SweepPlan plan;
   if (jobs::is_finetune_file(options.file)) {

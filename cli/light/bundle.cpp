@@ -46,7 +46,7 @@ void write_inputs(const BundleArguments& options) {
   for (const auto& header : headers)
     if (!options.group.empty() && header.name == options.group) chosen = &header;
   if (!chosen || (!options.group.empty() && chosen->name != options.group))
-    throw DataError("{}: no group {}", options.file, options.group);
+    throw DataError("{}: --group: found no group '{}' in this file", options.file, options.group);
   const auto group = data::load_group(*chosen);
   auto candidates = options.candidates;
   if (candidates.empty()) {
@@ -65,12 +65,13 @@ void add_machines(const BundleArguments& options) {
   auto bundle = inference::read_bundle(from);
   const auto spec = inference::read_scoring_spec(bundle);
   if (!spec.representation || spec.representation == configs::Representation::ast)
-    throw configs::SettingsError("{}: its model does not score loop programs, so it has no machines", from.string());
+    throw configs::SettingsError("{}: found no model of loop programs, the only kind that uses machines",
+                                 from.string());
   const auto machines = data::read_machines(options.machines, "");
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
   for (const auto& machine : machines.all())
     if (machine.hardware.is_gpu() != of_gpus)
-      throw configs::SettingsError("machine {}: a {}, and {} scores programs for {}", machine.name,
+      throw configs::SettingsError("machine {}: found a {}, but {} scores programs for {}", machine.name,
                                    of_gpus ? "CPU (no multiprocessors)" : "GPU", from.string(),
                                    of_gpus ? "GPUs" : "CPUs");
   inference::add_machines(bundle, machines);

@@ -47,7 +47,7 @@ struct SynthArguments {
 CandidateKind kind_of_format(const std::string& format) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program})
     if (format == data::kind_name(kind)) return kind;
-  throw DataError("format '{}', expected layout, tile or programs", format);
+  throw DataError("--format: found '{}', expected layout, tile or programs", format);
 }
 
 enum class InputKind : uint8_t { groups, records, tir };
@@ -63,7 +63,7 @@ InputKind input_kind(const InspectArguments& arguments) {
   if (!arguments.format.empty()) return InputKind::groups;
   std::set<InputKind> kinds;
   for (const std::string& file : arguments.files) kinds.insert(kind_of_form(data::form_of(file)));
-  if (kinds.size() != 1) throw DataError("expected files of one kind: tuning records, save_json text or graphs");
+  if (kinds.size() != 1) throw DataError("found several kinds of files, expected only records, save_json or graphs");
   return *kinds.begin();
 }
 

@@ -19,25 +19,27 @@ namespace foretime::cli {
 struct PackArguments {
   std::string out, format = "layout";
   std::vector<std::string> in;
-  int64_t threads = 0, memory_mib = 1024;
-  bool force = false;  // replace a file of another kind, or an input
+  int64_t threads = 0, memory_mib = 1024;  // threads: files packed at once by a rank, 0: its share of the cores
+  bool force = false;                      // true: the output may replace a file of another kind, or an input
 };
 using Packer = std::function<void(const PackArguments&)>;
 using RecordPacker = std::function<void(const data::RecordPackRequest&)>;
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records);
 
-/// Returns the groups that the arguments list. Throws OutputRefused if the output must not be replaced.
+/// Lists the groups to pack. Throws OutputRefused if the output must not be replaced, DataError for unreadable files.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
 /// Returns a summary of the written file for the terminal.
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);
 
-/// Packs with all ranks of this launch. Needs LibTorch and MPI (pack.cpp).
+/// Packs groups with all ranks of this launch. Needs LibTorch and MPI (pack.cpp).
 void pack_among_ranks(const PackArguments& arguments);
+/// Packs tuning records with all ranks of this launch. Needs LibTorch and MPI (pack.cpp).
 void pack_records_among_ranks(const data::RecordPackRequest& request);
 
-/// Packs with the threads of this process.
+/// Packs groups with the threads of this process.
 void pack(const PackArguments& arguments);
+/// Packs tuning records with the threads of this process.
 void pack_records(const data::RecordPackRequest& request);
 
 }  // namespace foretime::cli

@@ -23,21 +23,20 @@ enum class Program {
   board  // core/foretime-board, with HTTP server and pages of the board; not built if their libraries are missing
 };
 
-/// Executes the program that has the subcommand argv[1], if that is "experiment" or "serve": it parses all arguments.
+/// Replaces this process by the program of the subcommand argv[1], if that is "experiment" or "serve"; else returns.
 void exec_named_program(Program self, char** argv);
 
-/// Returns the line of help of "experiment" or "serve".
+/// Returns the line of help of the subcommand "experiment" or "serve".
 std::string description_of(std::string_view name);
 
-/// Replaces this process, which is program `self`, by `program`. Throws Error if that cannot be started.
+/// Replaces this process, which is program `self`, by `program`. Throws Error if that is missing or lacks memory.
 [[noreturn]] void exec_program(Program self, Program program, char** argv);
 
 /// Adds the subcommands of the programs for experiments and for serving, each of which executes its program.
 void add_other_programs(CLI::App& app, Program self, char** argv);
 
 /// Parses the command line with the subcommands of `add_commands` and runs the chosen one. Prints exceptions on
-/// standard error. `version` returns the output of --version, which the light program prints without starting another
-/// one. Returns the exit code of the program (base/error.h).
+/// standard error. `version` returns the output of --version. Returns the exit code (base/error.h).
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version = version_text);
 

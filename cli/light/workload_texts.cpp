@@ -66,7 +66,7 @@ std::vector<std::string> named_files(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const auto& file : files) {
     const auto found = paths_named(file, ".");
-    if (found.empty()) throw DataError("{}: no such file", file);
+    if (found.empty()) throw DataError("{}: found no file of this name or pattern", file);
     for (const auto& path : found) all.push_back(path.string());
   }
   return all;
@@ -89,7 +89,7 @@ void read_records(const std::string& file, const std::string& name, Workloads& w
     if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
     const SourceLine place{file, lines.line_number()};
     try {
-      if (line->too_long) throw DataError("longer than the limit of a record");
+      if (line->too_long) throw DataError("found a line longer than a record may be");
       parser.parse(line->text, record, false);
     } catch (const DataError& error) {
       warnings.add(fmt::format("{}: {}", to_string(place), error.what()));
@@ -119,7 +119,7 @@ void read_texts(const std::string& file, const std::string& member, Workloads& w
     workload.texts.push_back(data::choose_text(record, member, fmt::format("{}: {}", file, record.id)));
     workload.ids.push_back(record.id);
   }
-  if (!any) throw DataError("{}: no programs", file);
+  if (!any) throw DataError("{}: found no programs, expected save_json text of at least one", file);
 }
 
 std::vector<std::string_view> views(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }

@@ -12,7 +12,7 @@
 /// Reads tuning records and save_json texts of files, by workload, for `rank`.
 namespace foretime::cli {
 
-/// Counts warnings of one kind and keeps the first.
+/// Counts warnings of one kind and keeps the first text.
 struct Warnings {
   int64_t count = 0;
   std::string first;
@@ -20,29 +20,30 @@ struct Warnings {
   void add(std::string what) {
     if (count++ == 0) first = std::move(what);
   }
-  /// Prints on standard error, unless there were none: `file: 3 lines left out, the first: …`
+  /// Prints on standard error, unless there were none: `ORIGIN: 3 WHAT, the first: …`
   void print(const std::string& origin, const char* what) const;
 };
 
-/// Gives a line of a file, 1-based; 0 if the file is one text.
+/// Holds the place of a text: a file and a line of it, from 1; 0 if the file is one text.
 struct SourceLine {
   std::string file;
   int64_t line = 0;
 };
-std::string to_string(const SourceLine& place);  // FILE:LINE
+/// Returns FILE:LINE; the line is 1 if the file is one text.
+std::string to_string(const SourceLine& place);
 
 /// Holds the texts of one workload, in the order of the files.
 struct Workload {
-  std::string key, name = {};
-  std::set<std::string> targets = {};  // TVM targets of tuning records
-  std::vector<std::string> texts = {}, ids = {};
-  std::vector<SourceLine> places = {};  // [texts]
+  std::string key, name = {};                     // name: the key for people
+  std::set<std::string> targets = {};             // TVM targets of tuning records
+  std::vector<std::string> texts = {}, ids = {};  // [texts] records or programs, and their ids
+  std::vector<SourceLine> places = {};            // [texts]
 };
 
 /// Holds workloads in the order of their first texts.
 class Workloads {
  public:
-  /// Returns the workload with this key; adds it if it is new.
+  /// Returns the workload with this key; adds it if it is new. Valid until the next call.
   Workload& of(const std::string& key) {
     const auto [place, fresh] = places_.try_emplace(key, all_.size());
     if (fresh) all_.push_back({.key = key});
@@ -55,12 +56,12 @@ class Workloads {
   std::vector<Workload> all_;
 };
 
-/// Collects the machines that records name but a model does not know, so that their caches and rates are guessed.
+/// Collects the machines that records name and a model does not know, so that their caches and rates are guessed.
 class UnknownMachines {
  public:
-  /// Adds the machines of a workload's records that are not in `known`.
+  /// Adds the machines that a workload's records name and `known` does not have.
   void add(const data::Machines& known, const Workload& workload);
-  /// Prints the machines on standard error, if there are any; `remedy` says how to add them to the model.
+  /// Prints the machines, if any, on standard error. `remedy` says how to give their descriptions to the model.
   void print(const std::string& origin, const char* remedy) const;
 
  private:
@@ -82,19 +83,19 @@ class NamedMachines {
   std::set<std::string> found_;
 };
 
-/// Returns the paths that each argument names: itself if such a path exists, else those that it matches as a pattern,
-/// by name. Throws DataError for an argument that names none.
+/// Returns the paths that each argument names: the argument itself if such a path exists, else the paths that match it
+/// as a pattern, sorted by name. Throws DataError for an argument that names none.
 std::vector<std::string> named_files(const std::vector<std::string>& files);
 
 /// Throws SettingsError if `file` has records and `dags` is empty.
 void expect_dags(const std::string& dags, const std::string& file);
 
-/// Reads the records of a file into `workloads`. Ids are `name`, a colon and the 0-based line; only the line if `name`
-/// is empty, which it is for a single file. Ignores costs. Skips lines that are not records, and reports them on
-/// standard error.
+/// Adds the records of a file to `workloads`. The id of a record is `name`, a colon and its 0-based line; the line
+/// alone if `name` is empty. Ignores costs. Skips lines that are empty or begin with # or a blank. Skips other lines
+/// that are not records, and counts them on standard error.
 void read_records(const std::string& file, const std::string& name, Workloads& workloads);
 
-/// Reads the programs of a file of save_json text into `workloads`; ids are those of the file. `member` is described at
+/// Adds the programs of a file of save_json text to `workloads`, with the ids in the file. `member` is described at
 /// data::read_tir_groups. Throws DataError for a file that cannot be read or has no programs.
 void read_texts(const std::string& file, const std::string& member, Workloads& workloads);
 

@@ -21,19 +21,21 @@ CLI::Option* typed_option(CLI::App& command, const std::string& names, T& value,
   return type_name == nullptr ? option : option->type_name(type_name);
 }
 
+/// Adds an option that must be given.
 template <class T>
 CLI::Option* needed_option(CLI::App& command, const std::string& names, T& value, const std::string& text,
                            const char* type_name = nullptr) {
   return typed_option(command, names, value, text, type_name)->required();
 }
 
+/// Adds an option whose text `check` must accept.
 template <class T>
 CLI::Option* checked_option(CLI::App& command, const std::string& names, T& value, const std::string& text,
                             const CLI::Validator& check, const char* type_name = nullptr) {
   return typed_option(command, names, value, text, type_name)->check(check);
 }
 
-/// The smallest allowed value of a number.
+/// Names the smallest allowed value of a number.
 enum class Least { zero, above_zero };
 
 template <class T>
@@ -45,7 +47,7 @@ struct NumberOf<std::optional<T>> {
   using Type = T;
 };
 
-/// Refuses texts that are not a number of type T of at least `least`; the message says what was expected.
+/// Returns a check that refuses texts that are not a finite number of type T from 0 (zero) or above 0 (above_zero).
 template <class T>
 CLI::Validator number_check(Least least) {
   const auto fault = [least](const std::string& text) -> std::string {
@@ -62,7 +64,7 @@ CLI::Validator number_check(Least least) {
   return {fault, least == Least::zero ? "NONNEGATIVE" : "POSITIVE", ""};
 }
 
-/// Refuses texts that are not a number from `least` to `most`. CLI::Range lets NaN pass.
+/// Returns a check that refuses texts that are not a number from `least` to `most`. CLI::Range lets NaN pass.
 inline CLI::Validator number_range(double least, double most) {
   const auto fault = [least, most](const std::string& text) -> std::string {
     const auto value = parse_number<double>(text);
@@ -72,19 +74,21 @@ inline CLI::Validator number_range(double least, double most) {
   return {fault, CLI::Range(least, most).get_description(), ""};
 }
 
+/// Adds an option for a number that number_check(least) must accept.
 template <class T>
 CLI::Option* checked_option(CLI::App& command, const std::string& names, T& value, const std::string& text, Least least,
                             const char* type_name = nullptr) {
   return checked_option(command, names, value, text, number_check<typename NumberOf<T>::Type>(least), type_name);
 }
 
-/// Adds an option whose help shows its default value.
+/// Adds a checked option whose help shows its default value.
 template <class T>
 CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value, const std::string& text,
                           const CLI::Validator& check, const char* type_name = nullptr) {
   return checked_option(command, names, value, text, check, type_name)->capture_default_str();
 }
 
+/// Adds an option for a number that number_check(least) must accept; its help shows the default value.
 template <class T>
 CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value, const std::string& text, Least least,
                           const char* type_name = nullptr) {

@@ -21,8 +21,7 @@ torch::Tensor add_rows(const torch::Tensor& rows) {
   return sums[0];
 }
 
-/// The tensor as [ranks, piece] in the wire's type, filled up with zeros, where the transport can send it; where it is
-/// that already, itself.
+/// Returns the tensor as [ranks, piece] in the wire's type on `device`, padded with zeros; if it fits, without copy.
 torch::Tensor to_pieces(const torch::Tensor& tensor, int ranks, Wire wire, const torch::Device& device) {
   const torch::NoGradGuard no_grad;
   const int64_t count = tensor.numel(), piece = (count + ranks - 1) / ranks;
@@ -62,8 +61,7 @@ Stages direct_stages(const Communicator& comm, const torch::Tensor& pieces, cons
           .tensors = {tensor, pieces, received}};
 }
 
-/// Returns the stages of rank r, at place r % b of block r / b, for pieces [b, hosts, piece]: row r % b holds the
-/// rank's pieces for all blocks.
+/// Returns the stages of rank r, at place r % b of block r / b. Row i of `pieces` [b, hosts * piece] is for place i.
 Stages stages_by_hosts(const Communicator& comm, const torch::Tensor& pieces, const torch::Tensor& tensor) {
   const int64_t block = comm.host_block(), hosts = comm.size() / block, piece = pieces.size(1);
   const int64_t place = comm.rank() % block, host = comm.rank() / block;

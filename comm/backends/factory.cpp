@@ -71,7 +71,8 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   using configs::Backend;
   const Backend backend = options.backend;
   if (options.timeout.count() <= 0)
-    throw CommError("timeout of a collective: {} s, expected more than 0", options.timeout.count());
+    throw CommError("time limit of a collective (comm.timeout_seconds): {} s, expected more than 0",
+                    options.timeout.count());
   const auto no_ranks = missing_ranks_reason();
   if (backend == Backend::single) {
     if (launched_by_mpi() && no_ranks.empty())

@@ -11,13 +11,13 @@ struct GpuPlace {
   std::string host{};  // host name, which containers and cloned images may share
   std::string boot{};  // boot_id() of the host's kernel (base/process.h); "": unknown
 };
-/// Serialises a place for other ranks.
+/// Returns a place as text for gpu_place_of on other ranks.
 std::string to_bytes(const GpuPlace& place);
 /// Parses the result of to_bytes.
 GpuPlace gpu_place_of(const std::string& bytes);
 
-/// Returns the reason if two of the ranks name the same GPU of the same machine; "" if each has its own. Machines are
-/// distinguished by their kernels, or by their names if a kernel is unknown.
+/// Returns a message that names the first two ranks with the same GPU of the same machine; "" if each rank has its own
+/// GPU. `places` is by rank. Machines are distinguished by `boot`, or by `host` if `boot` of either place is unknown.
 std::string shared_gpu(const std::vector<GpuPlace>& places);
 
 }  // namespace foretime::comm

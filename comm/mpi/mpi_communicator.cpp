@@ -56,8 +56,7 @@ class Transfer final : public Work {
     }
   }
 
-  /// One request for the whole tensor, also where it is empty: `start(address, request)`. What else MPI reads is kept
-  /// by `lent`.
+  /// Makes one request for the whole tensor, even an empty one. buffers() must keep what else `start` passes to MPI.
   template <class Start>
   void start_whole(Start&& start, const char* what) {
     channel_->group->check(start(host_.data_ptr(), buffers_.new_request()), what);

@@ -15,33 +15,29 @@ namespace foretime::comm {
 
 class MpiStages;
 
-/// Holds the channels of the collectives of one MpiCommunicator. Its destructor does not free MPI's objects;
-/// `MpiCommunicator::finish` does.
+/// Holds what the collectives of one MpiCommunicator share. MpiCommunicator::finish frees the MPI objects.
 struct MpiChannel {
   std::shared_ptr<MpiGroup> group;
-  MPI_Comm comm = MPI_COMM_NULL;
-  // Communicators for an algorithm's transfers by number and scope, except number 0 of all ranks, which uses `comm`.
-  // Later transfers begin when earlier ones end, so each number needs a separate order.
+  MPI_Comm comm = MPI_COMM_NULL;  // used for all collectives and the first transfer of stages
+  // Communicators of later transfers of stages, by number (from 0) and scope; each needs a separate order of calls.
   std::map<std::pair<size_t, Scope>, MPI_Comm> later;
-  int host_block = 1;  // see Communicator::host_block
-  std::weak_ptr<MpiStages> last_stages;
-  int64_t max_count = 0;
+  int host_block = 1;                    // see Communicator::host_block
+  std::weak_ptr<MpiStages> last_stages;  // stages that began last
+  int64_t max_count = 0;                 // longest piece of one MPI call, in elements
 };
 
 /// Implements Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count
-/// are sent in several calls. Stages after the first begin inside a `poll` or `wait` of any such work, in the order of
-/// the calls on every rank.
+/// are sent in several calls. Stages after the first begin inside a `poll` or `wait` of this or later work of this
+/// kind, in the order of the calls on every rank. Throws BrokenInvariant for a scope that these ranks do not have.
 std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages);
 
 /// Implements collectives over MPI. All of them use non-blocking calls and wait in MpiGroup::wait. Tensors on a GPU and
 /// half precision travel through a host copy (half as float32), so that any MPI works.
 class MpiCommunicator final : public Communicator {
  public:
-  // MPI counts are ints.
-  static constexpr int64_t kMaxCount = int64_t{1} << 30;
+  static constexpr int64_t kMaxCount = int64_t{1} << 30;  // elements; MPI counts are ints
 
-  /// Data longer than `max_count` elements are sent in pieces. `host_block` replaces the group's
-  /// Communicator::host_block; 0 keeps it. Collective.
+  /// All ranks must call it. Longer data are sent in pieces. A `host_block` above 0 replaces MpiGroup::host_block.
   explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount, int host_block = 0);
 
   int rank() const override { return channel_->group->rank(); }

@@ -24,14 +24,14 @@ void check(int code, int rank, const char* what) {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
-constexpr Seconds kLinger{2.0};
+// Long enough for a failing rank to leave main after its notice, also on a machine with much to do. mpirun ends the
+// wait.
+constexpr Seconds kLinger{10.0};
 constexpr Seconds kAnswerLimit{5.0};    // waiting time for answers of peers at the end of the time limit
 constexpr Seconds kAnnounceLimit{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
 
-/// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
-/// on a busy machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still
-/// compute.
+/// MPI moves data only inside its calls, so a wait polls: at first without pause (a core that is given away on a busy
+/// machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still compute.
 class Backoff {
  public:
   void pause() {
@@ -62,8 +62,7 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
     else if (answer->entered < call.sequence) late.push_back(fmt::format("{} ({})", name, answer->action));
     else here.push_back(fmt::format("{} {}", name, answer->action));
   }
-  // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
-  // connection.
+  // Different names of one number mean ranks that differ in their calls; equal names mean a stalled connection.
   if (late.empty()) return fmt::format("no rank is late: {}", fmt::join(here, ", "));
   return fmt::format("late: {}", fmt::join(late, ", "));
 }
@@ -179,8 +178,7 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   if (finalized) throw CommError("MPI has been finalised in this process and cannot be started again");
   MPI_Initialized(&initialized);
   if (!initialized) {
-    // Over one connection, what two ranks send each other at a time goes one way after the other; other MPIs do not
-    // read this.
+    // Over one connection, two ranks send each other data in turn. Other MPIs ignore this.
     setenv("OMPI_MCA_btl_tcp_links", "2", 0);
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
@@ -188,7 +186,9 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     // Gradients of GPU parameters are handed over on a thread of the autograd engine.
     if (provided < MPI_THREAD_SERIALIZED)
-      throw CommError("this MPI library cannot be called from more than one thread (MPI_THREAD_SERIALIZED)");
+      throw CommError(
+          "this MPI library cannot be called from several threads (MPI_THREAD_SERIALIZED); "
+          "use an MPI built for threads");
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);

@@ -14,7 +14,7 @@
 
 namespace foretime::comm {
 
-/// Identifies one collective: its name and its number in the common order of calls, from 1.
+/// Identifies one collective: `what` is its name, `sequence` its number in the common order of calls, from 1.
 struct Call {
   const char* what = "";
   int64_t sequence = 0;
@@ -23,26 +23,25 @@ struct Call {
 };
 
 /// Exchanges short messages between ranks independently of collectives: questions for a rank's position, answers, and
-/// notices of its end. They use a separate MPI communicator, so that they cannot be confused with data, and need no
-/// collective to be in progress. A rank answers when it polls: while it waits in any collective. A rank that computes,
-/// sleeps or is dead does not answer.
+/// notices of a rank's end. Messages use a separate MPI communicator, so that they cannot be confused with data, and
+/// need no collective to be in progress. A rank answers in serve(): while it waits in any collective, and in
+/// keep_alive(). A rank that computes, sleeps or is dead does not answer.
 class PeerWatch {
  public:
   /// Takes ownership of `comm`, whose errors must come back as codes.
   explicit PeerWatch(MPI_Comm comm);
-  /// Frees its objects without communicating. After a failure it must not be destroyed, because MPI may still write to
-  /// it.
+  /// Frees MPI's objects without communicating. Not allowed after a failure, because MPI may still write to the object.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  /// Handles messages that have arrived: answers questions with (`entered`, `action`), records answers and notices.
-  /// `works` means that this rank makes progress and does not wait. Throws CommError.
+  /// Answers questions that have arrived with (`entered`, `action`), and records answers and notices. `works` means
+  /// that this rank makes progress and does not wait. Throws CommError if MPI fails.
   void serve(int64_t entered, const std::string& action, bool works = false);
 
   struct Notice {
-    int rank;
-    std::string reason;
+    int rank;            // rank that ends
+    std::string reason;  // the rank's error, cut after 488 bytes
   };
   /// Returns the notice of the lowest rank that has announced its end; nullopt if none has.
   const std::optional<Notice>& notice() const { return notice_; }
@@ -55,20 +54,20 @@ class PeerWatch {
   };
   /// Returns the answers to the last question by rank; nullopt for a rank that has not answered.
   const std::vector<std::optional<Answer>>& answers() const { return answers_; }
-  /// Returns the time of the peer's last answer that it works; the clock's epoch if there is none.
+  /// Returns the time at which `rank` last answered that it works; the clock's epoch if it never did.
   std::chrono::steady_clock::time_point worked_at(int rank) const { return worked_at_[rank]; }
 
-  /// Reports to every peer that this rank ends, and waits at most `limit` until the messages are sent.
+  /// Reports to every peer that this rank ends for this reason, and waits until the messages are sent, at most `limit`.
   void announce_end(const std::string& reason, std::chrono::duration<double> limit);
 
  private:
   enum class Kind : int32_t { question, answer, end };
   struct Message {
     Kind kind{};
-    int32_t round = 0;
-    int32_t works = 0;
-    int64_t entered = 0;
-    std::array<char, 488> text{};
+    int32_t round = 0;             // number of the question
+    int32_t works = 0;             // 1: the sender makes progress and does not wait
+    int64_t entered = 0;           // collectives that the sender has entered
+    std::array<char, 488> text{};  // action of an answer, reason of an end
   };
   struct Sending {
     Message message;
@@ -84,24 +83,24 @@ class PeerWatch {
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  int32_t round_ = 0;
-  Message incoming_;
+  int32_t round_ = 0;  // number of the last question
+  Message incoming_;   // receives the next message
   MPI_Request receiving_ = MPI_REQUEST_NULL;
-  std::list<Sending> sending_;  // std::list, because MPI reads the messages at their addresses
+  std::list<Sending> sending_;  // messages that MPI still reads, at fixed addresses
   std::vector<std::optional<Answer>> answers_;
-  std::vector<std::chrono::steady_clock::time_point> worked_at_;  // [ranks]
+  std::vector<std::chrono::steady_clock::time_point> worked_at_;  // [ranks] see worked_at
   std::optional<Notice> notice_;
 };
 
 /// Manages MPI in this process: the ranks of MPI_COMM_WORLD, their PeerWatch, and the one function in which all
-/// collectives wait. The backends share one group; it must be made before them, once in a process.
-///
-/// After a failure MPI is not finalised, because MPI_Finalize would wait for ranks that may never come: the process
-/// returns its exit code from main, and mpirun ends the others with the code of the first rank that failed. The
-/// destructor does not communicate.
+/// collectives wait. The backends share one group, which must be made before them, once in a process. Functions that
+/// communicate throw CommError if MPI fails, unless they are noexcept. After a failure MPI is not finalised, because
+/// MPI_Finalize would wait for ranks that may never come: the process returns its exit code from main, and mpirun ends
+/// the others with the code of the first rank that failed. The destructor does not communicate.
 class MpiGroup {
  public:
-  /// Calls MPI_Init_thread unless MPI is initialised. Throws CommError.
+  /// Initialises MPI unless that is done. All ranks must call it. `timeout` is the limit of one collective. Throws
+  /// CommError if MPI was finalised or allows one thread only.
   explicit MpiGroup(std::chrono::duration<double> timeout);
   ~MpiGroup();
   MpiGroup(const MpiGroup&) = delete;
@@ -118,54 +117,51 @@ class MpiGroup {
   /// Returns the value of Communicator::host_block.
   int host_block() const { return host_block_; }
 
-  /// Returns a private duplicate of MPI_COMM_WORLD that returns error codes. Collective. Free it with MPI_Comm_free.
+  /// Returns a duplicate of MPI_COMM_WORLD that returns error codes, for the caller to free. All ranks must call it.
   MPI_Comm duplicate() const;
-  /// Returns a communicator of the ranks with equal `color`, in the order of the ranks, that returns error codes.
-  /// Collective.
+  /// Returns a communicator of the ranks with equal `color`, in the order of the ranks, likewise.
   MPI_Comm split(int color) const;
 
-  /// Numbers the collective that begins now. Throws CommError if the group has failed before.
+  /// Returns the name and number of the collective `what` that begins now. Throws CommError if the group has failed.
   Call enter(const char* what);
-  /// Calls `finished` until it returns true, and answers peers meanwhile. If the time limit is exceeded, it throws
-  /// PeerLostError naming the late ranks, with their hosts if there are several (it asks them after half of the limit,
-  /// and shortly before its end). If a rank called `abort`, it throws PeerLostError naming that rank and its reason.
-  /// The time limit restarts while each late rank reports progress (`keep_alive`).
+  /// Calls `finished` until it returns true, and answers peers meanwhile. Throws PeerLostError naming the late ranks
+  /// (and their hosts if there are several) after the time limit, which restarts while each late rank reports progress;
+  /// PeerLostError naming rank and reason if a rank has reported its end; CommError if the group has failed.
   void wait(const Call& call, const std::function<bool()>& finished);
   /// Implements Communicator::keep_alive.
   void keep_alive();
-  /// Waits for all ranks, on a separate communicator, so that a rank in another collective is recognised.
+  /// Waits until all ranks have called meet(); a rank in another collective counts as late. Throws as wait() does.
   void meet(const char* what);
-  /// Waits for all ranks and finalises MPI, unless other code initialised it; no call may follow. Throws CommError or
-  /// PeerLostError, and then does not finalise.
+  /// Waits for all ranks as meet() does, then finalises MPI unless other code initialised it. No call may follow.
   void finish();
   /// Implements Communicator::announce_failure.
   bool announce_failure(const std::string& reason) noexcept;
-  /// Reports to all peers that this rank ends, or waits for a moment if a peer has reported so. Never throws.
+  /// Reports to all peers that this rank ends for this reason; waits for 2 s instead if a peer has reported its end.
   void abort(const std::string& reason) noexcept;
-  /// Records a failure outside of `wait`: the group is not usable any more.
+  /// Records a failure outside of wait(); only the first one is kept. Later calls of enter() and wait() throw.
   void mark_failed(const std::string& why);
   /// Returns "rank 3", or "rank 3 on h2" if the ranks are on several hosts.
   std::string name_of(int rank) const;
   bool failed() const { return !failure_.empty(); }
 
-  /// Throws CommError unless `code` is MPI_SUCCESS.
+  /// Unless `code` is MPI_SUCCESS, marks the group as failed and throws CommError naming the MPI function `what`.
   void check(int code, const char* what);
 
  private:
   std::chrono::duration<double> timeout_;
-  bool owns_mpi_ = false;
-  bool finished_ = false, peer_has_failed_ = false, announced_ = false;
+  bool owns_mpi_ = false;                                                // this object initialised MPI
+  bool finished_ = false, peer_has_failed_ = false, announced_ = false;  // announced_: this rank has reported its end
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
-  int64_t entered_ = 0;
+  int64_t entered_ = 0;  // number of collectives that began on this rank
 
-  /// Returns whether all ranks that `call` waits for have reported progress since `since`.
+  /// Returns whether any rank has reported progress since `since`, including all that have not entered `call`.
   bool others_work(const Call& call, std::chrono::steady_clock::time_point since) const;
-  /// Throws PeerLostError if a peer has reported its end. `here` describes this rank's action.
+  /// Throws PeerLostError if a peer has reported its end. `here` describes this rank's action in the message.
   void check_notice(const std::string& here);
 
-  std::string failure_;
-  std::vector<std::string> hosts_;
-  MPI_Comm barrier_comm_ = MPI_COMM_NULL;
+  std::string failure_;                    // message of the first failure; "": none
+  std::vector<std::string> hosts_;         // [ranks] host names
+  MPI_Comm barrier_comm_ = MPI_COMM_NULL;  // used by meet()
   std::unique_ptr<PeerWatch> watch_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace foretime::comm {
 
-/// Stores `value` at a fixed address and never destroys it.
+/// Moves `value` to memory that is never freed, so that it lives until the process ends. Not thread-safe.
 template <class T>
 void keep_until_exit(T value) {
   static auto& kept = *new std::list<T>;
@@ -31,17 +31,17 @@ class RetainedBuffers {
   void keep(torch::Tensor tensor) { contents_->tensors.push_back(std::move(tensor)); }
   /// Keeps counts or offsets of pieces, and returns their fixed address.
   const int* keep(std::vector<int> numbers) { return contents_->numbers.emplace_back(std::move(numbers)).data(); }
-  /// Keeps an MPI type, which is freed with the rest.
+  /// Keeps an MPI type, which is freed when all requests are done.
   void keep(MPI_Datatype type) { contents_->types.push_back(type); }
 
-  /// Returns a new request for a non-blocking MPI call.
+  /// Returns a new request for a non-blocking MPI call; valid until the next new_request().
   MPI_Request* new_request();
-  /// Sets `done` if no request is in progress any more, and then releases everything. Returns MPI's code.
+  /// Sets `done` to whether no request is in progress any more; if so, releases all memory. Returns MPI's error code.
   int test(bool& done);
   /// Returns whether no request is in progress.
   bool idle() const { return contents_->requests.empty(); }
 
-  /// Returns whether memory had to be kept since the process began. Communicators of such memory must not be freed.
+  /// Returns whether any object was destroyed before its requests were done. MPI communicators must then not be freed.
   static bool any_kept();
 
  private:

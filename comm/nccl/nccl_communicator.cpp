@@ -204,8 +204,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunic
   torch_set_gpu(index);
   auto gpu = std::make_shared<Gpu>(group, index);
   gpu->cuda(cudaSetDevice(index), "cudaSetDevice");
-  // Not ordered against the default stream, which LibTorch computes on, and before it where both have work: sums are
-  // what other ranks wait for.
+  // Not ordered against the default stream of LibTorch, and preferred to it: other ranks wait for the sums.
   int least = 0, greatest = 0;
   gpu->cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   gpu->cuda(cudaStreamCreateWithPriority(&gpu->stream, cudaStreamNonBlocking, greatest),

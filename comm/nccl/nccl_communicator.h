@@ -9,24 +9,22 @@
 
 namespace foretime::comm {
 
-/// Makes a communicator that uses NCCL for tensors on the GPU, and `host` for tensors on the host and for bytes. Rank r
-/// uses GPU `local_rank % visible GPUs`, and makes it current. Collective. If one rank cannot (no GPU, no NCCL in this
-/// build, no CUDA in LibTorch, a GPU shared with another rank), all ranks throw CommError with that rank's reason and a
-/// remedy.
+/// Makes a communicator that uses NCCL for tensors on the GPU, and `host` for tensors on the host and for bytes. Each
+/// rank uses GPU number `local_rank % visible GPUs`, which becomes current. All ranks must call it. If one of them
+/// lacks its own GPU, NCCL or LibTorch's CUDA, all throw CommError with that rank's reason and a remedy.
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host);
 
-/// Returns the reason why `make_nccl_communicator` would throw on some rank for lack of a GPU; "" if there is none.
-/// Collective.
+/// Returns the reason for which make_nccl_communicator would throw; "": none. All ranks must call it, and get the same.
 std::string missing_nccl_reason(MpiCommunicator& host);
 
-/// Returns the number of GPUs that a communicator of this build can use; 0 without a driver or without NCCL.
+/// Returns the number of GPUs that CUDA shows to this process; 0 without a driver or in a build without NCCL.
 int visible_gpus();
 
-/// Returns the PCI addresses of the visible GPUs, in the order of CUDA's numbers. They identify a GPU within a host,
-/// whatever number each process gives it.
+/// Returns the PCI addresses of the visible GPUs, which identify a GPU within its host, in the order of CUDA's numbers.
+/// A GPU whose address cannot be read gets CUDA's error text instead.
 std::vector<std::string> gpu_addresses();
 
-/// Returns one line with NCCL's version and the GPUs.
+/// Returns one line with NCCL's version and the number of GPUs, or the reason why this build has no NCCL.
 std::string describe_nccl();
 
 }  // namespace foretime::comm

@@ -35,9 +35,8 @@ bool comes_true(Finished&& finished, Seconds limit = kShutdownLimit) {
   return true;
 }
 
-/// Aborts a communicator. ncclCommAbort can hang for ever (https://github.com/NVIDIA/nccl/issues/1013), and so can the
-/// end of a process whose GPU it has not freed. After `limit` the caller continues, and the process will leave with its
-/// exit code, without the destructors of CUDA.
+/// Aborts a communicator. ncclCommAbort can hang for ever (https://github.com/NVIDIA/nccl/issues/1013), as can the end
+/// of a process whose GPU it has not freed. After `limit` the caller continues, and CUDA's destructors will not run.
 void abort_in_time(ncclComm_t comm, int index, Seconds limit) {
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   std::thread([comm, index, ended] {

@@ -17,53 +17,51 @@ namespace foretime::comm {
 struct Enqueued;
 
 /// Holds NCCL's communicator and stream on one GPU. The communicator is non-blocking: a call may return before its work
-/// has reached the stream, and no other call may follow until `idle`. Each Work shares the object.
+/// has reached the stream, and no other call may follow until idle() returns true.
 struct Gpu {
+  /// `index` is CUDA's number of the GPU. The caller sets `comm` and `stream`.
   Gpu(std::shared_ptr<MpiGroup> group, int index);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  /// Makes it the current GPU of this thread, permanently: a rank computes on one GPU alone, and switching back to GPU
-  /// 0, with which a thread begins, would make a context of some 500 MiB there.
+  /// Makes this GPU the current one of this thread for good: going back to GPU 0 would make a context of 500 MiB there.
   void make_current();
   /// Throws CommError, naming the call `what`, if `code` is an error of CUDA.
   void cuda(cudaError_t code, const char* what);
   /// Throws CommError, naming the call `what`, if `code` is an error of NCCL.
   void nccl(ncclResult_t code, const char* what);
-  /// Returns whether the last call is complete; throws the errors that NCCL has found since, here or on a peer.
+  /// Returns whether NCCL's last call, `what`, is complete. Throws CommError for errors found meanwhile on any rank.
   bool idle(const char* what);
+  /// Marks the group as failed, ends NCCL's work as stop() does, and throws CommError with the text `what`.
   [[noreturn]] void fail(const std::string& what);
-  /// Drains the stream and finalises NCCL, each with a time limit; stuck work is aborted. All ranks call it.
+  /// Waits for the stream and finalises NCCL, at most 30 s each; then aborts stuck work. All ranks call it.
   void finish() noexcept;
-  /// Ends kernels that wait for a peer, because the process could not leave the GPU otherwise. Takes at most 20 s, or
-  /// the time limit of a collective if that is less.
+  /// Aborts NCCL's work, which could keep the process from ending. Takes 20 s at most, or a collective's time limit.
   void stop() noexcept;
-  /// Checks the result of a call that enqueues work, and returns when the work has reached the stream.
+  /// Returns when the work of the NCCL call with result `code` is in the stream. Throws CommError if the call failed.
   void enqueue(const Call& call, ncclResult_t code);
-  /// Waits by MpiGroup::wait, and ends NCCL's work if that throws.
+  /// Waits by MpiGroup::wait until `finished` returns true; ends NCCL's work if that throws.
   void wait(const Call& call, const std::function<bool()>& finished);
 
-  /// Returns whether the GPU has finished the work; throws if it failed or NCCL was ended.
+  /// Returns whether the GPU has finished the work. Throws CommError if the work failed or stop() was called before.
   bool poll(const Enqueued& work);
-  /// Blocks the host until the work is done, so that a stuck peer is noticed here and not in a later kernel, and then
-  /// releases the work's tensors.
+  /// Blocks the host until the work is done, then releases its tensors. Throws as MpiGroup::wait if a peer is stuck.
   void wait(Enqueued& work);
-  /// Makes LibTorch's current stream wait for the work, and keeps its tensors until it is done.
+  /// Makes LibTorch's current stream wait for the work, but not the host. Keeps the work's tensors until it is done.
   void order(const std::shared_ptr<Enqueued>& work);
-  /// Waits for all work that was ordered.
+  /// Blocks the host until all work that order() was called for is done; throws as wait(Enqueued&) does.
   void settle();
 
   std::shared_ptr<MpiGroup> group;
-  const int index;
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  std::deque<std::shared_ptr<Enqueued>> ordered;  // work whose end has not been seen
+  const int index;                                // CUDA's number of the GPU
+  ncclComm_t comm = nullptr;                      // null after finish() or stop()
+  cudaStream_t stream = nullptr;                  // stream of all NCCL calls
+  std::deque<std::shared_ptr<Enqueued>> ordered;  // work of order() that the host does not know to be done
   std::vector<torch::Tensor> abandoned;  // tensors of work that was not waited for, which the GPU may still use
 };
 
-/// Holds a CUDA event without timing. It belongs to the GPU that is current at its construction, and only streams of
-/// that GPU can record it: threads of the autograd engine and the loader may have another.
+/// Holds a CUDA event without timing on a GPU, which becomes current. Only streams of that GPU can record the event.
 class Event {
  public:
   explicit Event(Gpu& gpu);
@@ -76,20 +74,19 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Holds one collective on NCCL's stream. Its tensors are kept until the GPU is known to have finished with them. Their
-/// memory may then be reused on any stream, so it need not be recorded with LibTorch's allocator.
+/// Holds one collective on NCCL's stream, and its tensors until the GPU is known to have finished with them.
 struct Enqueued {
   Enqueued(Gpu& gpu, Call c, std::vector<torch::Tensor> t)
       : call(c), tensors(std::move(t)), inputs_ready(gpu), done(gpu) {}
 
   Call call;
   std::vector<torch::Tensor> tensors;
-  Event inputs_ready, done;
-  bool waited = false;   // known to be done
-  bool ordered = false;  // contained in Gpu::ordered
+  Event inputs_ready, done;  // recorded before the collective on the compute stream, after it on NCCL's
+  bool waited = false;       // the host knows that the collective is done
+  bool ordered = false;      // Gpu::order() was called
 };
 
-/// Returns `what: CUDA's text for the code`.
+/// Returns "WHAT: TEXT" with CUDA's text for `code`.
 std::string cuda_text(const char* what, cudaError_t code);
 
 }  // namespace foretime::comm

@@ -98,7 +98,8 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
 NpzReader unchanged_npz(const GroupHeader& header) {
   NpzReader file(header.file);
   if (file.fingerprint() != header.fingerprint)
-    throw DataError("{}: has changed since it was listed", header.file.string());
+    throw DataError("{}: has changed since its groups were listed; start again with a file that does not change",
+                    header.file.string());
   return file;
 }
 
@@ -133,10 +134,11 @@ EvalIndices read_file(const std::filesystem::path& file) {
   try {
     json = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
+    throw DataError("{}: found no JSON ({}), expected {{\"graph\": [candidate ids]}}", origin, error.what());
   }
   if (!json.is_object() || json.empty())
-    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
+    throw DataError("{}: found {}, expected an object with one graph or more: {{\"graph\": [candidate ids]}}", origin,
+                    json.type_name());
   EvalIndices indices;
   for (const auto& [name, ids] : json.items()) {
     if (!ids.is_array() || ids.empty())
@@ -191,7 +193,7 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
 CandidateKind kind_of_files(const std::string& pattern, const std::filesystem::path& root) {
   const auto file = files_of(pattern, root).front();
   const auto headers = headers_of(file);
-  if (headers.empty()) throw DataError("{}: holds no groups", file.string());
+  if (headers.empty()) throw DataError("{}: found no group, expected at least one", file.string());
   return headers.front().kind;
 }
 

@@ -14,48 +14,48 @@
 
 namespace foretime::data {
 
-/// Lists the groups of `patterns`, sorted by name, without their arrays. A pattern is an .npz file, HLO protobuf (.pb),
-/// a packed collection (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start
-/// at `root`. If a name occurs with different contents in several of TpuGraphs' collections, all groups that have a
-/// collection get their qualified names (data/graphs/group.h). `admit`, if given, is called before each file is opened
-/// and refuses it by throwing. Programs in .npz files become graphs of `featurizer`; packed collections must have been
-/// made with it. Throws DataError if a pattern matches nothing, a folder is empty, a file is not of `kind`, or two
-/// groups have one name and different fingerprints.
+/// Is called with each data file before it is opened; throws to refuse the file.
 using FileCheck = std::function<void(const std::filesystem::path& file)>;
+/// Lists the groups of `patterns`, sorted by name, without their arrays. A pattern is an .npz file, HLO as protobuf or
+/// text, a packed collection (.foretime), a folder (all of these below it) or a glob with * ? ** and {a,b}; relative
+/// patterns start at `root`. A group that occurs again, with the same name and fingerprint, is listed once. If a name
+/// occurs with different contents in several of TpuGraphs' collections, all groups that have a collection get their
+/// qualified names (data/graphs/group.h). Programs in .npz files become graphs of `featurizer`; packed collections must
+/// have been made with it. Throws what `admit` throws, and DataError if a pattern matches nothing, a folder has no data
+/// files, a file is not of `kind`, or two groups have one name and different fingerprints.
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
                                      CandidateKind kind, const FileCheck& admit = {},
                                      const FeaturizerPtr& featurizer = {});
 
 /// Returns the kind of the groups in the first file that matches `pattern` (list_groups). Throws DataError if nothing
-/// matches or the file is not a data file.
+/// matches, or the file is not a data file or has no groups.
 CandidateKind kind_of_files(const std::string& pattern, const std::filesystem::path& root);
 
-/// Reads one group. Throws DataError for damaged or truncated files, missing members, wrong types or shapes, ids or
-/// edges out of range, NaN features, sizes that overflow, headers that claim more data than exist, and negative run
-/// times. Zero run times are allowed only if all are zero (unlabelled files).
+/// Reads one group. Throws DataError for a file that has changed since it was listed, is damaged or truncated, lacks
+/// entries, or has wrong types or shapes, ids or edges out of range, features that are not finite, or unusable run
+/// times (check_runtimes; all may be 0). Throws StorageError if the storage fails.
 Group load_group(const GroupHeader& header);
-/// Reads a layout group from an .npz or .pb; passes its large arrays to `sink` (read_layout).
+/// Reads a layout group from an .npz or HLO file, not from a packed collection, and passes its node features and codes
+/// to `sink` (read_layout). Throws the errors of load_group.
 Group load_group(const GroupHeader& header, const LayoutSink& sink);
 
-/// Reads a packed group's summary, a few bytes for each candidate, or reads a whole .npz and summarizes it. Throws the
-/// errors of load_group.
+/// Returns a packed group's stored summary, or summarizes another group after load_group, whose errors it throws.
 GroupSummary load_summary(const GroupHeader& header);
 
-/// Returns warnings about a readable but suspicious file of a group, one line each. Empty if nothing looks wrong, and
-/// for files other than an .npz of measured programs, which are the ones that users write. Throws DataError.
+/// Returns warnings, one line each, about an .npz of measured programs (program_oddities); none for other files.
 std::vector<std::string> oddities_of(const GroupHeader& header);
 
 /// Maps group names to the candidate ids by which TpuGraphs' validation graphs are evaluated, in the order of the file.
 /// A repeated id counts repeatedly: one of the published lists was sampled with replacement.
 using EvalIndices = std::map<std::string, std::vector<int64_t>>;
 
-/// Reads {"graph": [ids, …], …} from a file, or from a folder's files xla_random.json, xla_default.json and so on of
-/// TpuGraphs; the latter's names are qualified by their collections (data/graphs/group.h), and other files are ignored.
-/// Throws DataError for a file that is missing or not such JSON, for a graph without ids or with negative ones, and for
-/// a folder without such files.
+/// Reads {"graph": [ids, …], …} from a JSON file. If `file` is a folder, reads its files xla_random.json,
+/// xla_default.json, nlp_random.json and nlp_default.json, as far as they exist, and qualifies the names in them by
+/// their collections (data/graphs/group.h). Throws DataError for a file that is missing or not such JSON, for a graph
+/// without ids or with negative ones, and for a folder without such files, and StorageError if the storage fails.
 EvalIndices read_eval_indices(const std::filesystem::path& file);
 
-/// Returns the indices of a group by its qualified or else its plain name; null if there are none.
+/// Returns the candidate ids of a group by its qualified name, or else its plain name; null if neither is listed.
 const std::vector<int64_t>* find_indices(const EvalIndices& indices, Collection collection, const std::string& name);
 
 }  // namespace foretime::data

@@ -161,7 +161,7 @@ void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& o
     if (!skip_reason_of(file, module).empty()) continue;
     expect_replaceable("", output_of(module), FileKind::graph, options.force, {in});
     if (!outputs.insert(output_of(module)).second)
-      file.source().fail(fmt::format("two modules with the name {}, expected a file for each", module.name));
+      file.source().fail(fmt::format("found two modules {}, expected different names for their files", module.name));
   }
   if (to_folder) files().create_folders(out);
   for (const auto& module : file.modules()) {

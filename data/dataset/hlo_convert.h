@@ -12,20 +12,19 @@
 
 namespace foretime::data {
 
-/// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files. Expands
-/// node_config_feat from the codes while compressing it, so memory stays bounded. The file appears complete or not at
-/// all. Throws DataError if the group is of another kind or the file cannot be written.
+/// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files, complete or
+/// not at all. Run times are rounded to whole nanoseconds. Memory stays bounded. Throws StorageError if the storage
+/// fails, and DataError for another kind and if the file cannot be written for another reason.
 void write_layout_npz(const std::filesystem::path& file, const Group& group);
 
-/// Returns the codes of a candidate, [configurable], valid until the next call. Called in ascending order of
-/// candidates.
+/// Returns the codes of a candidate, [configurable], valid until the next call; called for ascending candidates.
 using CandidateCodes = std::function<const uint8_t*(int64_t candidate)>;
-/// Writes a layout group whose codes are computed on demand; ignores group.layout.codes.
+/// Writes a layout group as above, but takes the codes of each candidate from `codes`, not from group.layout.codes.
 void write_layout_npz(const std::filesystem::path& file, const Group& group, const CandidateCodes& codes);
 
-/// Writes a tile group as a TpuGraphs `.npz` with the entries, types and orders of the published files. `runtimes` are
-/// nanoseconds, and `normalizer` is their divisor. The file appears complete or not at all. Throws DataError if the
-/// group is of another kind or the file cannot be written.
+/// Writes a tile group as a TpuGraphs `.npz` with the entries, types and orders of the published files, complete or not
+/// at all. Its run times are `runtimes`, [candidates] in nanoseconds, not group.runtimes; the one `normalizer` is
+/// stored for every candidate. Throws the errors of write_layout_npz.
 void write_tile_npz(const std::filesystem::path& file, const Group& group, const std::vector<int64_t>& runtimes,
                     int64_t normalizer);
 
@@ -33,8 +32,8 @@ void write_tile_npz(const std::filesystem::path& file, const Group& group, const
 struct HloConversion {
   std::string name;           // name of the group
   std::string skip_reason;    // reason for skipping the group; empty: converted
-  std::filesystem::path out;  // path of the written file
-  HloGroup converted;         // converted group without its arrays
+  std::filesystem::path out;  // path of the written file; empty if the group was skipped
+  HloGroup converted;         // the written group; empty if it was skipped
 };
 
 struct HloConvertOptions {
@@ -43,10 +42,11 @@ struct HloConvertOptions {
   bool force = false;  // replace files of any kind (base/output_target.h)
 };
 
-/// Writes the groups of an HLO protobuf file as TpuGraphs' .npz files: to `out` if that ends in .npz, which requires a
-/// single group, otherwise each as NAME.npz into the folder `out`, which is created if needed. Only one module is in
-/// memory at a time. Calls `done` after each group. Throws OutputRefused before anything is written, and DataError;
-/// files written before stay.
+/// Writes the groups of an HLO file as TpuGraphs' .npz files: to `out` if `out` ends in .npz, which requires a single
+/// group, otherwise each as NAME.npz into the folder `out`, which is created if needed. Only one module is in memory at
+/// a time. Calls `done` after each group, also a skipped one. Before anything is written, throws OutputRefused for a
+/// file that must not be replaced, and DataError for several groups and one .npz, and for groups of the same name.
+/// Throws DataError or StorageError if reading or writing fails; files written before stay.
 void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& out, const HloConvertOptions& options,
                  const std::function<void(const HloConversion&)>& done);
 

@@ -77,7 +77,7 @@ void read_table(const std::filesystem::path& file, MeasuredTable& table) {
   char delimiter = ',';
   while (const auto line = lines.next()) {
     const auto place = fmt::format("{}:{}", file.string(), lines.line_number());
-    if (line->too_long) throw DataError("{}: longer than a row may be", place);
+    if (line->too_long) throw DataError("{}: found a line of over 16 MiB, expected a table's row", place);
     if (!simdjson::validate_utf8(line->text)) throw DataError("{}: {}", place, kNotUtf8);
     if (line->text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (names.empty()) delimiter = delimiter_of(line->text);

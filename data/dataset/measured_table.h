@@ -11,28 +11,30 @@ namespace foretime::data {
 
 /// A row of a table.
 struct TableRow {
-  std::vector<std::string> values;
-  std::string place;  // file:line
+  std::vector<std::string> values;  // [columns] text without spaces around it
+  std::string place;                // FILE:LINE, for messages
 };
 
 /// The rows of one or several CSV files with equal columns.
 struct MeasuredTable {
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // [columns]
   std::vector<TableRow> rows;
-  bool skipped_index_column = false;  // a first column without a name numbered the rows
+  bool skipped_index_column = false;  // a first column without a name, which numbered the rows, was left out
 
-  /// Returns the place of a column; empty if there is none.
+  /// Returns the index of a column; nullopt if there is none.
   std::optional<size_t> find(const std::string& name) const {
     const auto found = std::ranges::find(names, name);
     return found == names.end() ? std::nullopt : std::optional<size_t>(found - names.begin());
   }
 };
 
-/// Returns the number in a cell; true and false are 1 and 0. Empty for other text.
+/// Returns the number in a cell, also inf and nan, with or without a sign; 1 for true, True and TRUE, 0 for false,
+/// False and FALSE. Returns nullopt for other text.
 std::optional<double> table_number(const std::string& text);
 
-/// Appends the rows of a CSV file. Throws DataError with file and line for rows of another length, missing or repeated
-/// names, decimal commas, and columns other than those of the rows before.
+/// Appends the rows of a CSV file, separated by commas, semicolons or tabs; a first column without a name that numbers
+/// the rows is left out. Throws DataError, with the file and where possible the line, for text that is not UTF-8, rows
+/// of another length, missing or repeated names, decimal commas, and other columns than those in `table`.
 void read_table(const std::filesystem::path& file, MeasuredTable& table);
 
 }  // namespace foretime::data

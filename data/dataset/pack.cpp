@@ -100,7 +100,8 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
         while (next < lists[part].size() && names[lists[part][next]] != name) ++next;
       }
       if (next >= lists[part].size())
-        throw DataError("{}: found a group {} that was not in the list", parts[part].string(), name);
+        throw DataError("{}: found group {}, expected only the groups that this part was packed for",
+                        parts[part].string(), name);
       places.push_back({lists[part][next], part, member});
     }
   }

@@ -118,7 +118,7 @@ void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vec
     for (const int64_t column : kOtherColumns) row[column] = random.below(5);
   }
   graph.feature_count = kHloFeatures;
-  graph.node_type_count = 256;  // readers' value: opcodes are one byte
+  graph.node_type_count = kHloOpcodes;
   graph.graph_ptr = std::vector<int64_t>{0, settings.nodes};
   graph.node_types = std::move(types);
   graph.node_features = std::move(features);

@@ -12,23 +12,26 @@ namespace foretime::data {
 /// Sets the size of a synthetic layout graph.
 struct SynthSettings {
   int64_t nodes = 1000;
-  int64_t configurable = 50;  // configurable nodes; not more than nodes
+  int64_t configurable = 50;  // number of configurable nodes
   int64_t candidates = 1000;
   uint64_t seed = 1;
 };
 
-/// Makes a layout group with TpuGraphs' shape: nodes in topological order, 140 features, opcodes below 120, at most 9
-/// distinct layout rows at each configurable node. Run times can be learned: they sum a cost of each configurable node
-/// that depends on its opcode, size and layout, a cost of each edge between configurable nodes of different layouts,
-/// and 1 % of noise. About one candidate in 50 repeats an earlier one. A pure function of its arguments, equal on every
-/// machine except for rounding of run times. Throws DataError for impossible sizes.
+/// Makes a layout group `name` with TpuGraphs' shape: nodes in topological order, 140 features, opcodes below 120, at
+/// most 9 distinct layout rows at each configurable node. Run times, in nanoseconds, can be learned. They sum 1,000 ns
+/// for each node, a cost of each configurable node by its opcode, size and layout, and a cost of each edge between
+/// configurable nodes whose output layouts differ in the first dimension; then 1 % of noise is applied. About one
+/// candidate in 50 repeats the layouts of an earlier one. A pure function of its arguments, equal on every machine
+/// except for rounding of run times. Throws DataError unless there are 2 or more nodes, 1 to `nodes` configurable nodes
+/// and 1 or more candidates, at most 2^31 - 1 of each.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name);
-/// Makes a layout group and passes its features and codes to `sink`: memory does not grow with the candidates.
+/// Makes the same group, but passes its node features and codes to `sink` and returns the group without them, so that
+/// memory grows by only a few bytes with each candidate.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink);
 
-/// Writes a synthetic group to `file`, an .npz or a packed collection, by its extension. Both are streamed: memory
-/// grows with the nodes, and by a few bytes with each candidate. The file's name must start with kSyntheticPrefix, so
-/// that nobody takes it for measurements. Throws DataError.
+/// Writes a synthetic group, named like the file, to an .npz or a packed collection (.foretime), by the extension.
+/// Memory grows with the nodes, and by a few bytes with each candidate. Throws DataError for another extension, a name
+/// without kSyntheticPrefix and impossible sizes, and FileError if writing fails.
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings);
 
 }  // namespace foretime::data

@@ -91,7 +91,8 @@ TableColumns parse_columns(const std::string& text) {
     const auto json = Json::parse(text);
     return {columns_from(json.at("group")), columns_from(json.at("candidate"))};
   } catch (const Json::exception&) {
-    throw DataError("columns of a table: found {}, expected their names", text.substr(0, 100));
+    throw DataError("stored columns of a table: found {}, expected JSON with the lists group and candidate",
+                    text.substr(0, 100));
   }
 }
 
@@ -329,7 +330,9 @@ void check_columns_of(const GroupHeader& header, const std::string& expected, co
   if (found.empty())
     throw DataError("{}: not a table (foretime data pack-table), expected one with the columns of {}: {}", origin,
                     whose, fmt::join(names_of(parse_columns(expected).candidate), ", "));
-  if (expected.empty()) throw DataError("{}: is a table of measurements, but {} is not", origin, whose);
+  if (expected.empty())
+    throw DataError("{}: found a table of measurements, expected no table, as {} has no table's columns", origin,
+                    whose);
   throw DataError("{}: {}", origin, difference_of(parse_columns(found), parse_columns(expected), whose));
 }
 

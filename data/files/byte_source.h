@@ -11,18 +11,18 @@
 
 namespace foretime::data {
 
-/// Reads the bytes of a file piece by piece; a gzip file (RFC 1952, also several members in sequence; recognised by its
-/// first bytes) is decompressed.
+/// Reads the bytes of a file piece by piece. A gzip file (RFC 1952, also several members in sequence), recognised by
+/// its first two bytes, is decompressed. All functions throw FileError, also as StorageError, if reading fails.
 class ByteSource {
  public:
-  /// Opens the file. Throws DataError if it cannot be opened, StorageError if the storage fails.
+  /// Opens the file. Throws DataError for a folder and a file that cannot be opened.
   explicit ByteSource(const std::filesystem::path& file);
 
   bool gzip() const { return gzip_; }
-  /// Reads at most `room` bytes; returns 0 at the end. Throws DataError for damaged gzip data, after the bytes before
-  /// the damage.
+  /// Puts the next decompressed bytes, at most `room`, into `out` and returns their number, which is 0 only at the end
+  /// or if `room` is 0. Throws DataError for damaged or cut gzip data, once the bytes before the damage have been read.
   size_t read(std::byte* out, size_t room);
-  /// Returns the next `bytes` bytes; fewer only at the end.
+  /// Returns the next `bytes` decompressed bytes; fewer only at the end. Throws the errors of read().
   std::string read_text(size_t bytes);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -122,11 +123,11 @@ constexpr KnownForm kForms[] = {
     {FileForm::foreign, "an Excel workbook", "save it as CSV, which foretime data pack-table packs",
      [](const Start& s) { return s.zip_name == "[Content_Types].xml"; }},
     {FileForm::foreign, "a zip archive without NumPy's arrays (.npz)",
-     "unpack it, or, where it is a model (torch.save, TorchScript), name data instead",
+     "unpack it; if it is a model (torch.save, TorchScript), give a data file instead",
      [](const Start& s) {
        return starts_with_any(s.bytes, {"PK\3\4", "PK\5\6"});
      }},
-    {FileForm::bundle, "a bundle (a model)", "name data to be read, and the model where the command asks for one",
+    {FileForm::bundle, "a bundle (a model)", "give a data file here, and the model where the command asks for one",
      [](const Start& s) {
        return s.bytes.size() > 9 && s.bytes[8] == '{' && contains(s.bytes, "\"foretime-bundle\"");
      }},
@@ -196,7 +197,7 @@ constexpr KnownForm kForms[] = {
               contains_any(s.text, {"\"root\"", "\\\"root\\\"", "\"root_index\"", "\\\"root_index\\\""}) &&
               contains_any(s.text, {"\"nodes\"", "\\\"nodes\\\""});
      }},
-    {FileForm::dag_table, "a table of compute DAGs", "name it as --dags, and tuning records as input",
+    {FileForm::dag_table, "a table of compute DAGs", "give this file with --dags, and tuning records as input",
      [](const Start& s) {
        return !s.key.empty() && contains(s.text, "\"workload_key\"") && contains(s.text, "\"stages\"");
      }},
@@ -216,7 +217,8 @@ constexpr KnownForm kForms[] = {
 
 /// Null: unknown.
 const KnownForm* known_form_of(const std::filesystem::path& file) {
-  if (!std::filesystem::is_regular_file(file)) return nullptr;
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return nullptr;
   ByteSource source(file);
   const auto bytes = source.read_text(kStartBytes);
   const Start start(bytes, source.gzip());

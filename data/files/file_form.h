@@ -7,8 +7,7 @@
 
 namespace foretime::data {
 
-/// Lists the forms of data files. A table (file_form.cpp) recognises them by their first bytes, inside gzip by the
-/// first decompressed bytes, and never by names.
+/// Lists the forms of data files, recognised by their first (decompressed) bytes and never by the file's name.
 enum class FileForm : uint8_t {
   packed,     // packed groups
   npz,        // .npz of NumPy
@@ -22,16 +21,17 @@ enum class FileForm : uint8_t {
   unknown,    // unknown, or not a regular file
 };
 
-/// Recognises a file by its first 16 KiB. Throws StorageError if the storage fails, DataError for damaged gzip data.
+/// Recognises a file by its first 16 KiB. Throws DataError if it cannot be opened or decompressed, and StorageError.
 FileForm form_of(const std::filesystem::path& file);
 
-/// Returns the form of a file if it is one of `forms` or unknown; its reader then reports the fault. Throws DataError
-/// for any other form; the message says what the file is, that `expected` ("tuning records") was expected, and what to
-/// do.
+/// Returns the form of a file if it is one of `forms`, or FileForm::unknown, whose fault the reader of the file
+/// reports. Throws DataError for any other form; the message says what the file is, that `expected` ("tuning records")
+/// was expected, and what to do. Throws the errors of form_of.
 FileForm expect_form(const std::filesystem::path& file, std::initializer_list<FileForm> forms,
                      std::string_view expected);
 
-/// Returns the separator of a table with this first line: a comma, a semicolon or a tab.
+/// Returns the separator of a table with the first line `header`: whichever of comma, semicolon and tab is most
+/// frequent outside of quotes; a comma if none occurs.
 char delimiter_of(std::string_view header);
 
 }  // namespace foretime::data

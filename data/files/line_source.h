@@ -14,26 +14,26 @@
 namespace foretime::data {
 
 /// Reads the lines of a text file, plain or gzip (ByteSource), one at a time, without UTF-8's byte-order mark. Memory
-/// is bounded by the longest allowed line. Damaged gzip data throw DataError, after the lines before the damage.
+/// is bounded by the longest allowed line. All functions throw the errors of ByteSource.
 class LineSource {
  public:
   /// Counts the readable bytes after each line, which simdjson needs.
   static constexpr size_t kPadding = 64;
-  static constexpr size_t kLongestLine = size_t{16} << 20;
+  static constexpr size_t kLongestLine = size_t{16} << 20;  // bytes
 
-  explicit LineSource(const std::filesystem::path& file, size_t longest_line = kLongestLine);
+  explicit LineSource(const std::filesystem::path& file, size_t longest_line = kLongestLine);  // limit in bytes
 
   struct Line {
-    std::string_view text;  // line without its end; valid until the next call
-    bool too_long = false;  // text is only the start of the line
+    std::string_view text;  // line without \n or \r\n; valid until the next call of next()
+    bool too_long = false;  // the line is too long, and its end may be missing in `text`
   };
-  /// Returns the next line; empty at the end of the file.
+  /// Returns the next line; nullopt at the end. Throws DataError at damaged gzip data, after the lines before them.
   std::optional<Line> next();
-  /// Returns the 1-based number of the last line.
+  /// Returns the 1-based number of the line that next() returned last; 0 before the first.
   int64_t line_number() const { return line_number_; }
 
  private:
-  bool fill();  // appends text at end_; false at the end of the file
+  bool fill();  // appends bytes of the file at end_; false at the end of the file
 
   ByteSource source_;
   size_t longest_line_;

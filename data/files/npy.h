@@ -20,8 +20,7 @@ namespace foretime::data {
 
 enum class NpyKind : uint8_t { boolean, signed_integer, unsigned_integer, floating, text };
 
-/// Describes an element type: bool of 1 byte, integers of 1, 2, 4, 8 bytes, IEEE floats of 2, 4 or 8 bytes, text of
-/// UCS-4 characters.
+/// Describes an element type: bool of 1 byte, integers of 1, 2, 4, 8, IEEE floats of 2, 4, 8 bytes, UCS-4 text.
 struct NpyType {
   NpyKind kind = NpyKind::floating;
   int64_t size = 0;  // bytes an element
@@ -33,28 +32,28 @@ struct NpyType {
 struct NpyHeader {
   NpyType type;
   bool fortran_order = false;
-  std::vector<int64_t> shape;  // not negative; the product of all, times the element size, fits into 63 bits
+  std::vector<int64_t> shape;  // size of each dimension, 0 or more; empty: a single value
   int64_t header_bytes = 0;    // bytes before the first element, including the magic
 
-  int64_t elements() const;
+  int64_t elements() const;  // product of the shape
   int64_t payload_bytes() const { return elements() * type.size; }
 };
 
 constexpr int64_t kNpyPrefixBytes = 12;  // bytes that give the header's length in any version
 
-/// Returns the number of bytes from the magic to the first element. `prefix` has the first `kNpyPrefixBytes` of the
-/// file (shorter files are refused). Throws DataError for a wrong magic, an unknown version, or a header of more than 1
-/// MiB. `origin` is the prefix of messages.
+/// Returns the number of bytes before the first element, with the magic. `prefix` has the first `kNpyPrefixBytes` bytes
+/// of the file. Throws DataError for a shorter prefix, a wrong magic, an unknown version, an empty header, or one of
+/// more than 1 MiB. `origin` is the prefix of messages.
 int64_t npy_header_bytes(std::string_view prefix, const std::string& origin);
 
-/// Parses a whole header, magic included. Throws DataError for a malformed dict, an unsupported type, negative
-/// dimensions, and shapes whose size overflows.
+/// Parses a header from the magic to the first element. Throws the errors of npy_header_bytes, and DataError for
+/// another length than recorded, a malformed dict, an unsupported type, and a negative or too large shape.
 NpyHeader parse_npy_header(std::string_view header, const std::string& origin);
 
-/// Returns a header as numpy writes it, padded to 64 bytes; version 1 if the dict is short enough, otherwise 2.
+/// Returns a header as numpy writes it, padded to a multiple of 64 bytes, in version 1 if it fits, otherwise in 2.
 std::string format_npy_header(const NpyType& type, bool fortran_order, const std::vector<int64_t>& shape);
 
-/// Returns a shape as Python prints it: "(372, 140)".
+/// Returns a shape as Python prints it: "(372, 140)", "(372,)", "()".
 std::string shape_text(const std::vector<int64_t>& shape);
 
 /// Returns libzip's text for one of its error codes.
@@ -62,19 +61,19 @@ std::string zip_reason(int code);
 
 enum class NpzCompression : uint8_t { stored, deflated, fast };  // fast: deflated at zlib's level 1
 
-/// Writes an .npz for numpy and NpzReader. Copies each added array; `close` writes the file under a temporary name and
-/// renames it. A writer that was not closed writes nothing.
+/// Writes an .npz for numpy and NpzReader. Holds a copy of each added array until close(), which writes the file under
+/// a temporary name and renames it. A writer that was not closed writes nothing. An array's entry is NAME.npy.
 class NpzWriter {
  public:
-  /// Starts an archive. `comment` is stored in it and ignored by readers; base/output_target.h recognises files by it.
+  /// Starts an archive. base/output_target.h recognises files by `comment`, which readers ignore. Throws DataError.
   explicit NpzWriter(std::filesystem::path path, NpzCompression compression = NpzCompression::deflated,
                      std::string_view comment = {});
   ~NpzWriter();
   NpzWriter(const NpzWriter&) = delete;
   NpzWriter& operator=(const NpzWriter&) = delete;
 
-  /// Adds an array with `values` in the order given by `fortran_order`. Throws DataError if their number does not match
-  /// the shape.
+  /// Adds an array. `values` are its elements in C order, or in Fortran order if `fortran_order`. Throws DataError if
+  /// the number of values differs from that of the shape, and after close().
   template <class T>
   requires std::is_arithmetic_v<T>
   void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values,
@@ -92,13 +91,13 @@ class NpzWriter {
   }
   /// Adds a one-dimensional array of texts. Throws DataError for characters outside of ASCII.
   void add_text(const std::string& name, const std::vector<std::string>& values);
-  /// Adds an entry with arbitrary bytes under exactly this name.
+  /// Adds an entry named exactly `entry` with arbitrary bytes.
   void add_bytes(const std::string& entry, std::string bytes);
-  /// Adds an entry whose bytes libzip reads in `close`. `source` is made with `archive()`; its data must live until
-  /// then.
+  /// Adds an entry named exactly `entry`, whose bytes libzip reads from `source` in close(). Takes over `source`, which
+  /// was made with archive(); the data behind it must live until close(). Throws DataError if libzip refuses the entry.
   void add_source(const std::string& entry, zip_source* source);
-  zip* archive() const { return archive_; }
-  /// Writes the file. Throws DataError if the archive cannot be written.
+  zip* archive() const { return archive_; }  // libzip's archive; null after close()
+  /// Writes the file; later calls do nothing. Throws StorageError if the storage fails, DataError for other reasons.
   void close();
 
  private:

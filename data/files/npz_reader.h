@@ -19,26 +19,24 @@ struct zip_file;
 
 namespace foretime::data {
 
-/// Describes an entry according to the central directory of a zip archive. Not trusted until the entry has been read to
-/// its end.
+/// Describes an entry by the central directory of a zip archive; ZipReader::finish checks it against the entry.
 struct ZipEntry {
   std::string name;
-  uint64_t index = 0;
+  uint64_t index = 0;            // place in the archive
   uint64_t size = 0;             // bytes, inflated
   uint64_t compressed_size = 0;  // bytes in the archive
   uint32_t crc = 0;              // CRC-32 of the inflated bytes
   bool deflated = false;         // false: stored
 };
 
-/// Reads an entry from its start. Must not outlive its archive.
+/// Reads the inflated bytes of an entry in order. Must not outlive its archive. Throws DataError or StorageError.
 class ZipReader {
  public:
-  /// Reads exactly `count` bytes. Throws DataError if the entry ends before or cannot be inflated.
+  /// Reads the next `count` bytes. Throws DataError if the entry ends before or cannot be inflated.
   void read(void* out, uint64_t count);
-  /// Checks the end of the entry; called after the last byte. Throws DataError if bytes are left or the CRC-32 or size
-  /// differs from the recorded one.
+  /// Checks the entry after its last byte. Throws DataError for further bytes, or another CRC-32 or size than recorded.
   void finish();
-  uint64_t position() const { return position_; }
+  uint64_t position() const { return position_; }  // bytes read so far
   const ZipEntry& entry() const { return entry_; }
 
  private:
@@ -46,7 +44,7 @@ class ZipReader {
   struct Close {
     void operator()(zip_file* file) const;
   };
-  /// Reads from `file`, which gives the entry's bytes as stored in the archive.
+  /// Takes over `file`, which reads the entry's bytes as stored in the archive. `origin` is the prefix of messages.
   ZipReader(std::string origin, ZipEntry entry, zip_file* file);
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> found, Args&&... args) const {
@@ -69,18 +67,19 @@ class ZipReader {
 /// Opens a zip archive for reading with libzip. Entries must be stored or deflated, not encrypted, and have distinct
 /// names. An archive is used by one thread at a time.
 ///
-/// Refuses a recorded size that deflate could not have produced before allocating memory for it: its largest expansion
-/// is 1032 to 1 (zlib technical details), so memory is bounded by the size of the file.
+/// An entry whose recorded size is above what deflate can produce (1032 times the compressed bytes, by zlib's technical
+/// details) is refused, so memory for the entries is bounded by the size of the file.
 class ZipArchive {
  public:
-  /// Reads only the central directory. Throws DataError for a file that is missing, truncated or not a zip archive.
+  /// Reads only the central directory. Throws DataError for a file that is missing, truncated or not a zip archive, and
+  /// for entries as above, and StorageError if the storage fails.
   explicit ZipArchive(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<ZipEntry>& entries() const { return entries_; }
   /// Returns the entry with this name; null if there is none.
   const ZipEntry* find(const std::string& name) const;
-  ZipReader open(const ZipEntry& entry) const;
+  ZipReader open(const ZipEntry& entry) const;  // throws DataError or StorageError
 
  private:
   struct Close {
@@ -97,28 +96,28 @@ concept NpyNumber = (std::integral<T> && !std::same_as<T, bool> && !std::same_as
 /// Reads one array of an archive piece by piece in the order of the file, so that no array must fit into memory.
 ///
 /// Integers are read into any integer type that holds their values, booleans into any integer type as 0 and 1, and
-/// floats into float or double; doubles read into float are rounded. Any other combination is refused with both types
-/// in the message.
+/// floats into float or double; doubles read into float are rounded. A value that does not fit, any other combination
+/// of types, and the faults of ZipReader::read throw DataError.
 class NpyStream {
  public:
-  /// Reads the header. Throws DataError if it is malformed (parse_npy_header) or its size differs from the one in the
-  /// zip directory: after that, allocating for the whole shape is safe.
+  /// Reads the header. Throws DataError if it is malformed (parse_npy_header) or if the array does not have the size
+  /// recorded in the zip directory; allocating memory for the whole array is therefore safe.
   NpyStream(const ZipArchive& archive, const ZipEntry& entry);
 
   const NpyHeader& header() const { return header_; }
   const std::string& origin() const { return origin_; }
   int64_t remaining() const { return remaining_; }  // unread elements
 
-  /// Reads the next `count` elements; a plain copy if T is the type in the file.
+  /// Reads the next `count` elements. Throws DataError if fewer are left.
   template <NpyNumber T>
   void read(T* out, int64_t count);
-  /// Reads the next `count` texts as UTF-8, without the NULs that pad them.
+  /// Reads the next `count` texts as UTF-8, without padding NULs. Throws DataError for other types, or if fewer are
+  /// left.
   std::vector<std::string> read_text(int64_t count);
-  /// Checks the entry's size and CRC-32; called after the last element.
+  /// Checks the entry's size and CRC-32 (ZipReader::finish); called after the last element.
   void finish() { reader_.finish(); }
 
-  /// Returns all elements in C order, whatever the order in the file, and calls `finish`. Nothing may have been read
-  /// before.
+  /// Returns all elements in C order, whatever the order in the file, and calls `finish`. Must be the first read.
   template <NpyNumber T>
   std::vector<T> read_all();
 
@@ -134,13 +133,14 @@ class NpyStream {
 
 constexpr int64_t kAnySize = -1;
 
-/// Describes the expected shape of an entry: sizes or kAnySize, and their text in messages, "(nodes, 140)".
+/// Describes the expected shape of an entry.
 struct ShapeRule {
-  std::vector<int64_t> sizes;
-  std::string words;
+  std::vector<int64_t> sizes;  // size of each dimension, or kAnySize
+  std::string words;           // the shape in messages, such as "(nodes, 140)"
 };
 
-/// Opens a zip archive of NPY arrays (numpy.savez); entry names are given without ".npy".
+/// Reads a zip archive of NPY arrays (numpy.savez). Entry names are given without ".npy". The functions that read an
+/// entry throw DataError if the entry is missing, damaged or of another shape than `rule`.
 class NpzReader {
  public:
   explicit NpzReader(std::filesystem::path path) : archive_(std::move(path)) {}
@@ -148,11 +148,10 @@ class NpzReader {
   const ZipArchive& archive() const { return archive_; }
   std::string origin(const std::string& name) const;  // "file: entry name", prefix of messages
   bool has(const std::string& name) const { return archive_.find(name + ".npy") != nullptr; }
-  /// Throws DataError where the entry is missing, naming those that are there.
-  NpyStream open(const std::string& name) const;
+  NpyStream open(const std::string& name) const;  // any shape
   /// Opens an entry and checks its shape.
   NpyStream open(const std::string& name, const ShapeRule& rule) const;
-  /// Returns the size of dimension `dimension` of an entry, from its header alone.
+  /// Returns the size of dimension `dimension` (from 0) of an entry after checking its shape; reads no elements.
   int64_t size(const std::string& name, const ShapeRule& rule, size_t dimension) const;
   /// Reads a whole entry in C order.
   template <NpyNumber T>
@@ -160,7 +159,7 @@ class NpzReader {
     return open(name, rule).template read_all<T>();
   }
   std::vector<std::string> read_text(const std::string& name, const ShapeRule& rule) const;
-  /// Returns the XXH64 of the entries' names, sizes and checksums, in the order of their names.
+  /// Returns the XXH64 of the entries' names, sizes and CRC-32s in the zip directory, in the order of the names.
   uint64_t fingerprint() const;
 
  private:

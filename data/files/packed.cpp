@@ -178,10 +178,10 @@ Group read_group(const File& file, const GroupRecord& record, const std::string&
   const GroupSizes& sizes = record.sizes;
   if (sizes.nodes > std::numeric_limits<int32_t>::max() || sizes.graphs > sizes.nodes ||
       sizes.configurable > sizes.nodes) {
-    file.fail(
-        name,
-        "{} nodes, {} graphs and {} configurable nodes, expected at most 2^31 - 1 nodes and no more of the others",
-        sizes.nodes, sizes.graphs, sizes.configurable);
+    file.fail(name,
+              "{} nodes, {} graphs and {} configurable nodes, "
+              "expected at most 2^31 - 1 nodes, and no more graphs or configurable nodes than nodes",
+              sizes.nodes, sizes.graphs, sizes.configurable);
   }
   Group group;
   group.name = name;

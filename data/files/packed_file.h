@@ -29,7 +29,7 @@ constexpr uint32_t kEndianMark = 0x01020304;
 constexpr uint32_t kVersion = 3;
 constexpr uint64_t kAlignment = 64;
 
-struct Preamble {
+struct Preamble {  // the start of the file
   std::array<char, 8> magic;
   uint32_t endian_mark;
   uint32_t version;
@@ -37,13 +37,12 @@ struct Preamble {
   uint64_t directory_offset;
   uint64_t directory_bytes;
   uint64_t group_count;
-  uint64_t directory_checksum;
-  uint64_t checksum;  // covers the bytes before this field
+  uint64_t directory_checksum;  // XXH64 of the directory's bytes
+  uint64_t checksum;            // XXH64 of the fields before this one (own_checksum)
 };
 static_assert(sizeof(Preamble) == 64 && std::is_trivially_copyable_v<Preamble>);
 
-/// Lists a group's sections in the order of the file. The two that may be too large for memory come first, so that they
-/// can be written while they are read.
+/// Lists a group's sections in the order of the file. The two largest come first, to be written while they are read.
 enum Section : size_t {
   kNodeFeatures,
   kLayoutCodes,
@@ -68,14 +67,14 @@ enum Section : size_t {
   kSectionCount,
 };
 
-/// Counts the rows of doubles in kStatistics: sums, squares, minima, maxima of the values; then the same of their
-/// logarithms. Columns are the node features, then the tile features (ColumnStatistics).
+/// Counts the rows of doubles in section kStatistics: sums, sums of squares, minima and maxima of the values, then the
+/// same four of their logarithms (ColumnStatistics). Columns are the node features, then the tile features.
 constexpr int64_t kStatisticsRows = 8;
 
 struct SectionRecord {
   uint64_t offset;  // relative to the start of the file, a multiple of 64; 0: the section is empty
   uint64_t bytes;
-  uint64_t checksum;
+  uint64_t checksum;  // XXH64 of the section's bytes; 0: the section is empty
 };
 
 struct GroupRecord {
@@ -83,32 +82,33 @@ struct GroupRecord {
   uint64_t name_bytes;
   uint64_t name_checksum;
   uint64_t fingerprint;
-  uint32_t kind;
-  uint32_t unit;
+  uint32_t kind;  // data::CandidateKind
+  uint32_t unit;  // data::RuntimeUnit
   GroupSizes sizes;
   std::array<SectionRecord, kSectionCount> sections;
   uint64_t collection;                // data::Collection
   std::array<uint64_t, 60> reserved;  // 0
-  uint64_t checksum;                  // covers the bytes before this field
+  uint64_t checksum;                  // XXH64 of the fields before this one (own_checksum)
 };
 static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);
 
 // The functions below are shared by the packed format's reader and writer. Other code includes data/files/packed.h.
 
-/// Returns the checksum of all bytes before a record's last field, which stores it.
+/// Returns the XXH64 of a preamble's bytes before its last field, which stores it.
 uint64_t own_checksum(const Preamble& preamble);
+/// Returns the XXH64 of a record's bytes before its last field, which stores it.
 uint64_t own_checksum(const GroupRecord& record);
 
-/// Reads an open file; messages name it.
+/// Reads a file, which messages name. Throws DataError, and StorageError if the storage fails.
 class File {
  public:
-  /// Opens the file for reading. Throws DataError.
   explicit File(const std::filesystem::path& path);
 
   int descriptor() const { return descriptor_.get(); }
   const std::string& path() const { return path_; }
-  /// Reads exactly `bytes` bytes. Throws DataError.
+  /// Copies `bytes` bytes at `offset` of the file to `to`. Throws DataError, naming `field`, if the file ends before.
   void read(void* to, uint64_t bytes, uint64_t offset, const char* field) const;
+  /// Throws DataError "PATH: FIELD: WHAT".
   template <class... Args>
   [[noreturn]] void fail(const std::string& field, fmt::format_string<Args...> what, Args&&... args) const {
     throw DataError("{}: {}: {}", path_, field, fmt::format(what, std::forward<Args>(args)...));
@@ -119,18 +119,19 @@ class File {
   Descriptor descriptor_;
 };
 
-/// Reads a collection whose preamble has been checked. All functions throw DataError.
+/// Reads a collection. All functions throw DataError for a fault, and StorageError if the storage fails.
 class CollectionFile {
  public:
+  /// Opens the file and checks its preamble.
   explicit CollectionFile(const std::filesystem::path& path);
 
   const File& file() const { return file_; }
   const Preamble& preamble() const { return preamble_; }
   /// Returns the directory's bytes after checking their checksum.
   std::vector<char> directory() const;
-  /// Checks a record by itself: its checksum, sections inside the file, no negative size.
+  /// Checks record `index`: its checksum, that name and sections are inside the file, enumerations, no negative size.
   void check(const GroupRecord& record, uint64_t index) const;
-  /// Reads and checks one record and its name.
+  /// Reads and checks record `index`, and puts the group's name into `name`.
   GroupRecord record(uint64_t index, std::string& name) const;
 
  private:
@@ -141,20 +142,21 @@ class CollectionFile {
 /// Maps the bytes of some sections of a group for as long as an array of them lives.
 class Sections {
  public:
-  /// Maps the range of sections `first` … `last`. `file` must outlive this object, not the arrays. Checksums are
-  /// compared when a section is read, unless `verified` says that the caller has just written them.
+  /// Maps sections `first` … `last` of group `name`. `file` and `record` must outlive this object, not the arrays. A
+  /// section's checksum is compared when it is read, unless `verified` says that this process has just written it.
   Sections(const File& file, const GroupRecord& record, std::string name, Section first, Section last,
            bool verified = false);
 
-  /// Returns a section's bytes. Throws DataError for a wrong checksum.
+  /// Returns a section's bytes; empty if it is absent. Throws DataError, which names `field`, for a wrong checksum.
   std::span<const std::byte> bytes(Section section, const char* field) const;
-  /// Returns a section of `count` × `width` values; a negative `count` takes all values. Throws DataError for a wrong
-  /// size or checksum.
+  /// Returns a section of `count` × `width` values; if `count` is negative, of any number of whole values. Throws
+  /// DataError, which names `field`, for a wrong size or checksum.
   template <class T>
   Array<T> array(Section section, const char* field, int64_t count, int64_t width = 1) const {
     const auto raw = checked_bytes(section, field, count, width, sizeof(T));
     return Array<T>(std::span(reinterpret_cast<const T*>(raw.data()), raw.size() / sizeof(T)), mapping_);
   }
+  /// Returns a section as bytes() does, in an array that keeps the mapping.
   Array<std::byte> whole(Section section, const char* field) const { return {bytes(section, field), mapping_}; }
   std::shared_ptr<const void> keeper() const { return mapping_; }
   template <class... Args>
@@ -174,7 +176,7 @@ class Sections {
 };
 
 /// Calls visit(section, name in messages, array of the group, count, width) for the sections of a group's graphs,
-/// layout tables and tiles, in the order of the file. A negative count means all values.
+/// layout tables and tiles, in the order of the file. A negative count means that the array may have any length.
 void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
   const bool layout = group.kind == CandidateKind::layout, tile = group.kind == CandidateKind::tile;
   const int64_t configurable = layout ? sizes.configurable : 0;
@@ -190,12 +192,11 @@ void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
   visit(kNodeSplits, "node_splits", group.node_splits, -1, 1);
 }
 
-/// Reads the group of a record without validating it. Throws DataError if sizes contradict each other or a checksum is
-/// wrong.
+/// Maps a group without validate_group. Throws DataError for contradicting sizes or, unless `verified`, a checksum.
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified = false);
 
 /// Writes a collection to a temporary file, which `commit` renames to `file`. Removes temporary files of killed
-/// processes first. All functions throw FileError.
+/// processes first. All functions throw FileError, also as StorageError.
 class Output {
  public:
   explicit Output(std::filesystem::path file);
@@ -205,30 +206,31 @@ class Output {
   const std::filesystem::path& aside() const { return file_.aside(); }
   const std::vector<GroupRecord>& records() const { return records_; }
 
-  /// Starts a section, which is written in any number of pieces; an empty section takes no space.
+  /// Starts a section, which append() writes in any number of pieces; an empty section takes no space.
   void begin_section();
-  void append(std::span<const std::byte> bytes);
-  SectionRecord end_section();
+  void append(std::span<const std::byte> bytes);  // adds bytes to the section
+  SectionRecord end_section();                    // returns the place, size and checksum of the section
+  /// Writes a whole section, and returns its place, size and checksum.
   template <class T>
   SectionRecord section(std::span<const T> values) {
     begin_section();
     append(std::as_bytes(values));
     return end_section();
   }
-  /// Ends a group whose sections have been written.
+  /// Adds the record of a group whose sections have been written, and sets the fields that concern name and checksum.
   void add_record(GroupRecord record, const std::string& name);
-  /// Copies group `member` of another collection, sections and record, without checking its contents.
+  /// Copies group `member` of another collection, of which only the record is checked.
   void copy_group(const CollectionFile& from, uint64_t member);
 
-  /// Flushes, so that the temporary file can be read up to here.
+  /// Writes buffered bytes, so that the temporary file can be read up to here.
   void flush() { file_.flush(); }
   /// Writes the directory, syncs, and renames the file.
   void commit();
 
  private:
   void write(const void* bytes, size_t count);
-  void pad();
-  /// Copies bytes of another file to the end of this one.
+  void pad();  // writes zeros up to a multiple of kAlignment
+  /// Copies `bytes` bytes at `offset` of another file to the end of this one.
   void copy_bytes(const File& from, uint64_t offset, uint64_t bytes);
 
   AtomicFile file_;

@@ -234,13 +234,13 @@ struct PackedWriter::State {
   std::string origin(const std::string& name) const { return out.file().string() + ": " + name; }
   void check_kind(CandidateKind kind, const std::string& name) const {
     if (out.records().empty() || out.records()[0].kind == static_cast<uint32_t>(kind)) return;
-    throw DataError("{}: kind {}, expected {} as in the groups before it", origin(name), static_cast<int>(kind),
-                    out.records()[0].kind);
+    throw DataError("{}: a group of kind {}, expected {}, the kind of the groups before it", origin(name),
+                    kind_name(kind), kind_name(static_cast<CandidateKind>(out.records()[0].kind)));
   }
   /// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
   void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint) {
     using namespace packed;
-    if (broken) throw DataError("{}: found a group after one that failed", origin(name));
+    if (broken) throw DataError("{}: cannot be added after a group that failed", origin(name));
     if (!seen.insert(name).second)
       throw DataError("{}: a second group of this name, expected different names in a collection", origin(name));
     broken = true;  // reset when everything is written
@@ -316,7 +316,7 @@ void PackedWriter::add_streamed(const std::string& name, const std::function<Gro
 void PackedWriter::finish() {
   if (state_->out.records().empty())
     throw DataError(state_->out.file().string() + ": no groups, expected at least one");
-  if (state_->broken) throw DataError(state_->out.file().string() + ": a group failed, expected no call of finish");
+  if (state_->broken) throw DataError(state_->out.file().string() + ": cannot be completed: a group failed");
   state_->out.commit();
 }
 

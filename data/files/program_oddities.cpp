@@ -101,8 +101,8 @@ std::vector<std::string> program_oddities(const NpzReader& file) {
   const auto ids = file.read_text("id", kAnyLength);
   const std::set<std::string> distinct(ids.begin(), ids.end());
   if (distinct.size() < ids.size())
-    lines.push_back(fmt::format("{} programs have {} different ids: rankings cannot be told apart by them", ids.size(),
-                                distinct.size()));
+    lines.push_back(fmt::format("{} programs have {} different ids: rankings do not show which of them is meant",
+                                ids.size(), distinct.size()));
   return lines;
 }
 

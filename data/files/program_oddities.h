@@ -9,18 +9,18 @@
 /// Finds data that can be read but are probably a mistake.
 namespace foretime::data {
 
-/// Bounds run times in seconds: some tools mark failed programs by larger ones, which are refused.
+/// Largest accepted run time in seconds: some tools mark failed programs by larger ones.
 constexpr double kLongestRuntime = 1e9;
 
-/// Returns warnings about the run times of a group of programs, in seconds: all are equal, they may be nanoseconds, or
-/// one is far above the others. Empty if nothing looks wrong.
+/// Returns warnings about run times in seconds: all are equal, their median is above 1,000 s (another unit?), or the
+/// longest is over a million times the median. Infinite ones do not count. Empty if nothing looks wrong.
 std::vector<std::string> runtime_oddities(std::span<const double> runtimes);
 
-/// Returns warnings about a file of measured programs: unknown names of node types, with their share of the nodes and
-/// the nearest known name, run times, and repeated ids. Reads only a few small arrays. Throws DataError.
+/// Returns warnings about a file of measured programs: unknown names of node types, with the share of the nodes and the
+/// nearest known name, run times (runtime_oddities), and repeated ids. Reads only these arrays. Throws DataError.
 std::vector<std::string> program_oddities(const NpzReader& file);
 
-/// Throws DataError if every loop of a file has an unknown type, so that its trip count would be lost.
+/// Throws DataError if a file has loops and the types of all of them are unknown, so that trip counts would be lost.
 void refuse_unknown_loops(const NpzReader& file);
 
 }  // namespace foretime::data

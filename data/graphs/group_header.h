@@ -15,18 +15,18 @@ namespace foretime::data {
 /// Holds the statistics of a table's columns that scaling needs. Statistics of two tables are merged by adding rows,
 /// sums and squares, and by taking the smaller minima and the larger maxima.
 struct ColumnStatistics {
-  int64_t rows = 0;
-  Array<double> sums, squares, minima, maxima;  // [columns]
+  int64_t rows = 0;                             // number of rows
+  Array<double> sums, squares, minima, maxima;  // [columns]; squares: sums of squares
 
   int64_t columns() const { return sums.size(); }
 };
 
-/// Sums up rows that are added in order; the result does not depend on the number of calls.
+/// Computes ColumnStatistics of rows that are added in pieces; the division into pieces does not change the result.
 class ColumnAccumulator {
  public:
-  /// Starts with no rows. `log` sums up sign(x) log(1 + |x|) instead of x.
+  /// Starts without rows. If `log` is set, the statistics are those of sign(x) log(1 + |x|) instead of x.
   ColumnAccumulator(int64_t columns, bool log);
-  /// Adds whole rows, row-major.
+  /// Adds whole rows, row-major: [rows, columns].
   void add(std::span<const float> rows);
   /// Returns the statistics. Without rows, minima are infinity and maxima are -infinity.
   ColumnStatistics finish() &&;
@@ -40,12 +40,14 @@ class ColumnAccumulator {
   std::vector<double> sums_, squares_, minima_, maxima_;
 };
 
+/// Returns the statistics of a table [rows, columns] of `values`; `log` as in ColumnAccumulator.
 ColumnStatistics column_statistics(std::span<const float> values, int64_t columns, bool log);
 
 /// Holds the sizes of a group; packed collections store them in this order.
 struct GroupSizes {
+  // numbers in all graphs together; configurable: configurable nodes; feature_count: features of a node
   int64_t candidates = 0, graphs = 0, nodes = 0, edges = 0, configurable = 0, feature_count = 0;
-  int64_t node_type_count = 0;  // node types are below this
+  int64_t node_type_count = 0;  // node types are below this number
   bool operator==(const GroupSizes&) const = default;
 };
 GroupSizes sizes_of(const Group& group);
@@ -57,20 +59,20 @@ struct GroupHeader : GroupSizes {
   std::string name;
   CandidateKind kind = CandidateKind::layout;
   Collection collection = Collection::none;  // collection in the file's path, or recorded in the packed collection
-  FeaturizerPtr featurizer = {};             // programs read from syntax trees; null: the trees are the graphs
-  uint64_t fingerprint = 0;                  // hash of names, shapes and CRC-32 checksums, but not of the path
+  FeaturizerPtr featurizer = {};             // makes graphs from syntax trees in .npz; null: the trees are the graphs
+  uint64_t fingerprint = 0;                  // hash of the contents, but not of the path
 };
 
 /// Holds the values that a run needs from each group before it starts, without graphs and layouts.
 struct GroupSummary {
   Array<double> runtimes;                             // [candidates] Group::runtimes
-  Array<double> flops;                                // [candidates], or empty
+  Array<double> flops;                                // [candidates] Group::flops; empty if unknown
   Array<uint64_t> configurations;                     // [candidates] configuration_hashes
   ColumnStatistics features, log_features;            // statistics of the node features and their logarithms
-  ColumnStatistics tile_features, log_tile_features;  // kind tile
+  ColumnStatistics tile_features, log_tile_features;  // the same of the tile features; empty for other kinds
 };
 
-/// Computes the summary of a group.
+/// Computes the summary of a group: run times, arithmetic operations, configuration hashes, statistics of its features.
 GroupSummary summarize(const Group& group);
 
 }  // namespace foretime::data

@@ -44,10 +44,10 @@ GraphBlock program_graphs(ProgramNodes nodes);
 class Featurizer {
  public:
   virtual ~Featurizer() = default;
-  virtual std::string name() const = 0;
+  virtual std::string name() const = 0;  // value of data.representation
   virtual int64_t feature_count() const = 0;
-  /// Returns one graph for each tree. `operations` has the arithmetic operations of each program, or is empty if
-  /// unknown. Throws DataError.
+  /// Returns one graph for each tree. `operations`, [trees], are the numbers of arithmetic operations of the programs,
+  /// or empty if unknown. Throws DataError for a program that cannot be converted.
   virtual GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const = 0;
 };
 using FeaturizerPtr = std::shared_ptr<const Featurizer>;

@@ -8,11 +8,11 @@
 
 namespace foretime::data {
 
-/// Holds the neighbours of each node of a block, edges taken in both directions.
+/// Holds the neighbours of each node of a block, by edges in either direction; parallel edges repeat a neighbour.
 struct Neighbours {
   explicit Neighbours(const GraphBlock& graphs);
-  std::vector<int64_t> first;  // [nodes + 1]
-  std::vector<int32_t> nodes;  // [2 edges]
+  std::vector<int64_t> first;  // [nodes + 1] neighbours of node v are nodes[first[v]] … nodes[first[v + 1] - 1]
+  std::vector<int32_t> nodes;  // [2 edges] node ids
 };
 
 /// Holds some nodes of a graph and the edges between them, renumbered in order.
@@ -21,7 +21,7 @@ struct InducedGraph {
   std::vector<int32_t> local;  // [nodes of the whole graph] new id, or -1 for a removed node
 };
 
-/// Returns the graph of `nodes`, which must be ascending. `whole` must have one graph.
+/// Returns the graph of `nodes`, ascending ids in `whole`, and of the edges between them. `whole` must be one graph.
 InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nodes);
 
 // Pruning removes the nodes of layout graphs that are far from all configurable nodes. A state after l messages depends
@@ -29,19 +29,19 @@ InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nod
 //
 // A model that passes messages over l edges (configs::message_hops) and reads only configurable nodes gives the same
 // scores after pruning to l hops, or to l + 1 if the weights of its relations depend on degrees (any EdgeNorm but sum),
-// which count the edges of nodes at a distance of l. Two things do not fit in: statistics over the nodes of a batch or
-// graph, and an estimated λmax of the Laplacian.
+// which count the edges of nodes at a distance of l. Exceptions are models with statistics over the nodes of a batch or
+// graph, or with an estimated λmax of the Laplacian: their scores change.
 
-/// Replaces a number of hops if the graph is not pruned.
+/// The number of hops that means no pruning.
 constexpr int64_t kNoPruning = -1;
 
-/// Returns the nodes at most `hops` edges, in any direction, from a configurable node; ascending.
+/// Returns, ascending, the configurable nodes and all nodes within `hops` edges of them, in either direction.
 std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops);
 
 /// Returns the group with only the nodes within `hops` edges of a configurable node and the edges between them. All
 /// configurable nodes are kept, so that layout tables and codes, run times and configuration hashes are shared with
 /// `group`; node ids and node_splits are renumbered. Groups of other kinds or without configurable nodes, and all
-/// groups if `hops` is kNoPruning, are returned unchanged.
+/// groups if `hops` is negative (kNoPruning), are returned unchanged.
 Group pruned_group(const Group& group, int64_t hops);
 
 }  // namespace foretime::data

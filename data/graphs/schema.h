@@ -11,24 +11,24 @@
 /// Defines the columns of features and the node types.
 namespace foretime::data {
 
-/// Bounds the node types of HLO graphs, which are XLA's opcode numbers (TpuGraphs' `node_opcode`).
+/// Number of node types of HLO graphs: XLA's opcode numbers (TpuGraphs' `node_opcode`) are below it.
 constexpr int64_t kHloOpcodes = 128;
 
-/// Counts the node types of TIR syntax trees: 54 types, PrimFunc and Unknown, in the order of the ids in
-/// `GraphBlock::node_types`. Files have their own tables of types, so that a file in another order gets the same ids.
+/// Number of node types of TIR syntax trees: 54 types of statements and expressions, PrimFunc and Unknown.
 constexpr int64_t kTirTypes = 56;
-std::span<const std::string_view> tir_type_names();  // [kTirTypes]
-/// Returns the id of a type's name; Unknown's for an unknown name.
+/// Returns the names of the node types, [kTirTypes], by the ids in `GraphBlock::node_types`.
+std::span<const std::string_view> tir_type_names();
+/// Returns the id of a type's name; the id of Unknown for any other name.
 uint8_t tir_type_id(std::string_view name);
 
-/// Counts the intrinsics that a Call node may call, each a column of the program features; the last one covers all
-/// others. Their names are accepted with or without the prefix "tir.".
+/// Number of intrinsics of Call nodes, each a column of the program features; the last one, "other", is for all others.
 constexpr int64_t kCallOps = 10;
 std::span<const std::string_view> call_op_names();  // [kCallOps]
+/// Returns an intrinsic's index in call_op_names(), with or without the prefix "tir."; that of "other" if unknown.
 int64_t call_op_index(std::string_view name);
 
 /// Defines the columns of the node features of programs. All describe the node itself, except the last five, which
-/// describe its position.
+/// describe its place in the syntax tree.
 struct ProgramColumns {
   static constexpr int64_t extent = 0;     // For, Allocate: log2(1 + extent), else 0
   static constexpr int64_t loop_kind = 1;  // For: one-hot: serial, parallel, vectorized, unrolled, thread
@@ -36,7 +36,7 @@ struct ProgramColumns {
   static constexpr int64_t value = is_immediate + 1;          // sign(v) log2(1 + |v|), at most 1024 in size
   static constexpr int64_t buffer_elements = value + 1;       // log2(1 + elements) of the accessed buffer
   static constexpr int64_t has_buffer = buffer_elements + 1;  // 1 for loads and stores
-  static constexpr int64_t has_variable = has_buffer + 1;     // 1 for For, Allocate, Var, …
+  static constexpr int64_t has_variable = has_buffer + 1;     // 1 for nodes with a variable: For, Allocate, Var, …
   static constexpr int64_t call_op = has_variable + 1;        // Call: one-hot over call_op_names()
   static constexpr int64_t children = call_op + kCallOps;     // log2(1 + number of children)
   static constexpr int64_t position = children + 1;           // log2(1 + place among its siblings, from 0)
@@ -44,7 +44,7 @@ struct ProgramColumns {
   static constexpr int64_t variable_extent =
       depth + 1;  // Var: log2(1 + extent) of the enclosing For that binds it, else 0
   static constexpr int64_t variable_distance =
-      variable_extent + 1;  // Var: log2(1 + For nodes from it up to that one), else 0
+      variable_extent + 1;  // Var: log2(1 + number of For nodes from the Var up to that For), else 0
   static constexpr int64_t count = variable_distance + 1;
 };
 

@@ -22,19 +22,20 @@ struct SegmentRule {
 
 /// Holds the segments of a graph: every node is in exactly one of them, and none is empty.
 struct Segments {
-  std::vector<int64_t> first = {0};  // [segments + 1] into `nodes`
-  std::vector<int32_t> nodes;        // segment after segment, ascending within each
+  std::vector<int64_t> first = {0};  // [segments + 1] where each segment begins in `nodes`, and the end
+  std::vector<int32_t> nodes;        // node ids, segment after segment, ascending within each
 
-  int64_t count() const { return std::ssize(first) - 1; }
+  int64_t count() const { return std::ssize(first) - 1; }  // number of segments
+  /// Returns the node ids of a segment, ascending.
   std::span<const int32_t> operator[](int64_t segment) const;
-  /// Returns the segment of each node, [nodes].
+  /// Returns the index of each node's segment, [nodes].
   std::vector<int32_t> of_nodes() const;
 };
 
-/// Cuts the graph of a layout group; a pure function of the group's graph and the rule. Computations (node_splits) are
-/// kept whole if they fit: consecutive ones are packed into one segment up to max_nodes. A larger computation is cut
-/// into separate segments by the rule's method. Segments are ordered by their first nodes. Throws DataError if the
-/// group is not a layout group or METIS fails.
+/// Cuts the graph of a layout group into segments of at most rule.max_nodes nodes; a pure function of the group's graph
+/// and the rule. Computations (node_splits) that fit are kept whole: consecutive ones share a segment up to max_nodes.
+/// A larger computation is cut into separate segments by the rule's method. Segments are ordered by their first nodes.
+/// Throws DataError if the group is not a layout group or METIS fails.
 Segments make_segments(const Group& group, const SegmentRule& rule);
 
 }  // namespace foretime::data

@@ -8,21 +8,20 @@
 
 namespace foretime::data {
 
-/// Checks everything that later code relies on: array sizes, ascending pointers, node ids, edges, node types and layout
-/// codes in range, finite features and usable run times (not negative; 0 only if all are 0). Throws DataError `origin:
-/// field: found, expected`.
+/// Checks everything that later code relies on: at least one candidate, array sizes, ascending pointers, node ids,
+/// edges, node types and layout codes in range, finite features, and validate_runtimes (programs may fail). Throws
+/// DataError `origin: field: found, expected`.
 void validate_group(const Group& group, const std::string& origin);
 
-/// Checks a group whose node features and layout codes went to a LayoutSink, except for these two, which their readers
-/// have checked.
+/// Checks a group whose node features and layout codes went to a LayoutSink: everything in validate_group but these.
 void validate_all_but_streamed(const Group& group, const std::string& origin);
 
-/// Throws DataError unless all run times are positive, or all are 0 and `may_be_unlabelled`; if programs `may_fail`,
-/// some but not all may be infinite. `origin` is the prefix of messages.
+/// Throws DataError unless all run times are finite and positive, or all are 0 and `may_be_unlabelled` is set. If
+/// `may_fail` is set, some but not all may be infinite. `origin` is the prefix of messages.
 void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin,
                     bool may_fail = false);
 
-/// Checks run times and flops of a group with `candidates` candidates. Throws DataError.
+/// Throws DataError unless check_runtimes accepts `candidates` run times, and there are as many finite flops or none.
 void validate_runtimes(std::span<const double> runtimes, std::span<const double> flops, int64_t candidates,
                        const std::string& origin, bool may_fail);
 

@@ -18,38 +18,37 @@ namespace foretime::tensorboard {
 /// Returns CRC-32C, rotated right by 15 bits, plus 0xa282ead8 (TFRecord's "masked" checksum).
 uint32_t masked_crc(std::string_view bytes);
 
-/// Returns a message with the length and checksums of an event file's record.
+/// Returns the record of an event file that holds `message`: its length, its bytes and two checksums.
 std::string record_of(std::string_view message);
-/// Returns the messages of the whole records of a file, up to a damaged or incomplete one, as left by a killed process.
+/// Returns the messages in an event file's bytes, as views into `file`, up to the first damaged or incomplete record.
 std::vector<std::string_view> messages_of(std::string_view file);
 
 /// Starts the tags of scalars that are written at a run's end.
 constexpr std::string_view kFinal = "final/";
 
-/// Holds the settings by which a run is compared: a number, true or false, or any other text.
+/// Holds the settings by which runs are compared, by name: each a number, true or false, or any other text.
 using Parameters = std::map<std::string, std::string>;
 
 /// Writes the event file of a training into its run directory: one file for any number of attempts. Throws FileError.
 class EventFile {
  public:
-  /// Starts the file. If `first_step` is above 1, the training continues: copies the records of earlier steps from
-  /// earlier files. Removes earlier files.
+  /// Starts a new file in `folder`, and removes earlier event files of Foretime. If `first_step` is above 1 (the
+  /// training continues), first copies their records of earlier steps, except those that belong to a run's end.
   EventFile(const std::filesystem::path& folder, int64_t first_step);
   ~EventFile();
 
   /// Returns whether no earlier records were copied.
   bool is_new() const { return new_; }
-  /// Writes scalars.
+  /// Writes scalars by tag; nothing if there are none.
   void scalars(int64_t step, const std::map<std::string, double>& values);
-  /// Writes the distribution of the finite values; nothing if there are none.
+  /// Writes the distribution of the finite values as a histogram of 30 equal buckets; nothing if there are none.
   void histogram(int64_t step, const std::string& tag, std::span<const double> values);
-  /// Writes Markdown, shown under TensorBoard's "Text".
+  /// Writes Markdown for step 0, which TensorBoard shows under "Text".
   void text(const std::string& tag, const std::string& markdown);
-  /// Starts this run's row under "HParams", with the scalar `metric`.
+  /// Writes the parameters of this run, which TensorBoard shows under "HParams" with the scalar of tag `metric`.
   void begin_hparams(const Parameters& parameters, const std::string& metric);
-  /// Marks the run as successful.
-  void end_hparams(int64_t step);
-  void sync() { file_->sync(); }
+  void end_hparams(int64_t step);  // marks the run as successful
+  void sync() { file_->sync(); }   // waits until all that was written is on disk
 
  private:
   std::unique_ptr<OutputFile> file_;

@@ -12,16 +12,16 @@ struct PretrainedBundle {
   std::filesystem::path file;
 };
 
-/// Returns the folders of pretrained bundles: those of FORETIME_PRETRAINED, separated by colons, if it is set.
-/// Otherwise `pretrained` next to the running program or library (as in Python's package), share/foretime/pretrained of
-/// its installation prefix, and `pretrained` of the source tree that it was built in.
+/// Returns the folders of pretrained bundles: the paths in FORETIME_PRETRAINED, separated by colons, existing or not.
+/// If that is unset or empty, those that exist of `pretrained` next to the running program or library (as in Python's
+/// package), share/foretime/pretrained of an installation prefix above, and `pretrained` of the source tree above.
 std::vector<std::filesystem::path> pretrained_folders();
 
-/// Returns all pretrained bundles by name, ascending. If two folders have the same name, the first folder wins.
+/// Returns all pretrained bundles, sorted by name. If two folders have the same name, the first folder wins.
 std::vector<PretrainedBundle> pretrained_bundles();
 
-/// Returns the file of a bundle: `name` if it exists, or if it contains a slash or a point; else the file of the
-/// pretrained bundle. Throws FileError, which lists the known names, if there is none.
+/// Returns the file of a bundle: `name` unchanged if it is empty, contains a slash or a point, or exists; else the file
+/// of the pretrained bundle `name`. Throws FileError, with the nearest or all known names, if there is no such bundle.
 std::filesystem::path bundle_file(const std::filesystem::path& name);
 
 }  // namespace foretime::inference

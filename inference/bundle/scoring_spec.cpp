@@ -213,7 +213,7 @@ data::Machines read_machines(const Reader& manifest) {
     data::Machine machine{item.text("name"), {}, hardware_in(item.object("hardware"))};
     item.expect("targets", item.at("targets").is_array(), "a list");
     for (const Json& target : item.at("targets")) {
-      if (!target.is_string()) item.fail("targets", "an item that is no text");
+      if (!target.is_string()) item.fail("targets", "found an item that is no text");
       machine.targets.push_back(target.get<std::string>());
     }
     machines.push_back(std::move(machine));
@@ -367,7 +367,7 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   if (const auto columns = bundle.manifest.find("columns"); columns != bundle.manifest.end()) {
     manifest.object("columns");
     if (spec.kind != data::CandidateKind::tile)
-      manifest.fail("columns", "found with a model of another kind than tile");
+      manifest.fail("columns", "found columns of a table, expected none for a model of another kind than tile");
     spec.columns = columns->dump();
   }
   spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);

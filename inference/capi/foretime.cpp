@@ -125,7 +125,7 @@ data::Group read_graph(const Model& model, const foretime_graph_data& given) {
   expect_range(given.reserved, 0, 0, "reserved");
   const auto& spec = model.spec();
   if (spec.kind == data::CandidateKind::tile && given.configurable != 0)
-    throw Invalid(fmt::format("configurable: {}, expected 0 for a model of tiles", given.configurable));
+    throw Invalid(fmt::format("configurable: found {}, expected 0 for a model of tiles", given.configurable));
   data::Group group;
   group.name = "graph";
   group.kind = spec.kind;
@@ -229,7 +229,7 @@ foretime_status foretime_graph_open(const foretime_model* model, const foretime_
     expect_pointer(data, "data");
     expect_pointer(graph, "graph");
     if (model->model->spec().kind == data::CandidateKind::program)
-      throw WrongKind("a model of tensor programs, expected one of layouts or tiles for graphs");
+      throw WrongKind("found a model of tensor programs, expected one of layouts or tiles to score graphs");
     constexpr size_t kFirst = offsetof(foretime_graph_data, reserved) + sizeof(foretime_graph_data::reserved);
     *graph = new foretime_graph{{model->model, read_graph(*model->model, structure(data, kFirst, "data"))}};
   });

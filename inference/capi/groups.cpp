@@ -90,7 +90,7 @@ void list_arrays(foretime_group& group) {
   add(arrays, "flops", from.flops);
 }
 
-bool is_place(int64_t place, size_t count) { return place >= 0 && std::cmp_less(place, count); }
+bool is_place(int64_t place, int64_t count) { return place >= 0 && place < count; }
 
 }  // namespace
 
@@ -108,7 +108,7 @@ foretime_status foretime_files_open(const char* const* patterns, int64_t count, 
     if (model == nullptr) expect_pointer(format, "format");
     if (model != nullptr && format != nullptr && kind_named(format) != model->model->spec().kind)
       throw foretime::inference::WrongKind(
-          fmt::format("format: {}, the model scores {}", format, data::kind_name(model->model->spec().kind)));
+          fmt::format("format: found {}, but the model scores {}", format, data::kind_name(model->model->spec().kind)));
     auto result = std::make_unique<foretime_files>();
     result->headers = model != nullptr ? foretime::inference::list_groups(*model->model, names)
                                        : data::list_groups(names, ".", kind_named(format));
@@ -119,14 +119,14 @@ foretime_status foretime_files_open(const char* const* patterns, int64_t count, 
 
 void foretime_files_close(foretime_files* files) { delete files; }
 
-int64_t foretime_files_count(const foretime_files* files) { return files->headers.size(); }
+int64_t foretime_files_count(const foretime_files* files) { return files == nullptr ? 0 : std::ssize(files->headers); }
 
 const char* foretime_files_name(const foretime_files* files, int64_t place) {
-  return is_place(place, files->headers.size()) ? files->headers[place].name.c_str() : nullptr;
+  return is_place(place, foretime_files_count(files)) ? files->headers[place].name.c_str() : nullptr;
 }
 
 const char* foretime_files_path(const foretime_files* files, int64_t place) {
-  return is_place(place, files->paths.size()) ? files->paths[place].c_str() : nullptr;
+  return is_place(place, foretime_files_count(files)) ? files->paths[place].c_str() : nullptr;
 }
 
 foretime_status foretime_group_open(const foretime_files* files, int64_t place, foretime_group** group) {
@@ -152,14 +152,16 @@ foretime_status foretime_group_open(const foretime_files* files, int64_t place, 
 
 void foretime_group_close(foretime_group* group) { delete group; }
 
-int64_t foretime_group_candidates(const foretime_group* group) { return group->group.candidates; }
-
-const char* foretime_group_describe(const foretime_group* group, size_t* size) {
-  if (size != nullptr) *size = group->description.size();
-  return group->description.c_str();
+int64_t foretime_group_candidates(const foretime_group* group) {
+  return group == nullptr ? 0 : group->group.candidates;
 }
 
-int64_t foretime_group_arrays(const foretime_group* group) { return group->arrays.size(); }
+const char* foretime_group_describe(const foretime_group* group, size_t* size) {
+  if (size != nullptr) *size = group == nullptr ? 0 : group->description.size();
+  return group == nullptr ? "" : group->description.c_str();
+}
+
+int64_t foretime_group_arrays(const foretime_group* group) { return group == nullptr ? 0 : std::ssize(group->arrays); }
 
 foretime_status foretime_group_array(const foretime_group* group, int64_t place, foretime_array* array) {
   return guarded([&] {
@@ -183,7 +185,7 @@ foretime_status foretime_score_group(const foretime_model* model, const foretime
     expect_pointer(scores, "scores");
     if (failures != nullptr && foretime_predicts_failures(model) == 0)
       throw foretime::inference::WrongKind(
-          "the model does not tell chances of failure: it was trained without model.failure_output");
+          "the model does not predict chances of failure: it was trained without model.failure_output");
     std::vector<int64_t> all(group->group.candidates);
     std::iota(all.begin(), all.end(), 0);
     std::vector<float> chances;

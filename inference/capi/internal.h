@@ -25,16 +25,16 @@ struct foretime_workload {
 
 namespace foretime::capi {
 
-/// Reports an argument that no call accepts.
+/// Reports an argument that no model accepts, such as a null pointer.
 class Invalid : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Stores the message of this thread's last failure and returns `status`.
+/// Sets the text of this thread's foretime_last_error() to a copy of `message` and returns `status`.
 foretime_status note(foretime_status status, const char* message) noexcept;
 
-/// Runs the work of a call, and converts its exceptions to a status with a message.
+/// Runs a call. Returns FORETIME_OK, or the status of the thrown exception, whose message is stored by `note`.
 template <class Work>
 foretime_status guarded(Work&& work) noexcept {
   try {

@@ -14,9 +14,9 @@
 namespace foretime::inference {
 
 struct StoredArray {
-  std::string type;  // F32, …
+  std::string type;  // safetensors name of the element type, such as F32
   std::vector<int64_t> shape;
-  std::string_view bytes;  // may be unaligned
+  std::string_view bytes;  // row-major elements; the start may be unaligned
 };
 
 struct StoredArrays {
@@ -28,13 +28,13 @@ using NamedArrays = std::vector<std::pair<std::string, StoredArray>>;
 
 /// Returns the bytes of a file. They depend on names, values and metadata alone, not on the order of `arrays`: arrays
 /// are sorted by the bytes of their names, without gaps, and the header is padded with spaces to a multiple of 8 bytes.
-/// Throws BundleError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8.
+/// Throws BundleError for a name that occurs twice, the reserved name `__metadata__`, and texts that are not UTF-8.
 std::string serialize_arrays(const NamedArrays& arrays, const std::map<std::string, std::string>& metadata);
 
-/// Parses a file of any writer of the format; arrays are views into `bytes`. `origin` names the file in messages.
+/// Parses a file of any writer of the format; the arrays are views into `bytes`. `origin` names the file in messages.
 /// Throws BundleError for truncated or surplus bytes, an invalid header, a name that occurs twice, an unknown type, a
-/// shape that does not match its range of bytes, ranges that overlap, leave a gap or exceed the file, and booleans
-/// other than 0 and 1.
+/// shape that does not match its range of bytes, ranges that overlap or leave a gap, booleans other than 0 and 1, and
+/// more than 10,000 arrays or 64 dimensions.
 StoredArrays parse_arrays(std::string_view bytes, const std::string& origin);
 
 }  // namespace foretime::inference

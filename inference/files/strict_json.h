@@ -9,8 +9,8 @@ namespace foretime::inference {
 
 /// Holds limits for a JSON text of unknown origin.
 struct JsonBounds {
-  size_t levels = 0;          // depth of nested arrays and objects
-  size_t object_members = 0;  // members of each object
+  size_t levels = 0;          // largest depth of nested arrays and objects
+  size_t object_members = 0;  // largest number of members of one object
 };
 
 /// Parses a JSON text in linear time. `what` names the text in messages. Throws BundleError for a text that is not

@@ -62,7 +62,7 @@ void read_field(const Json& json, WeightRef& weight) { weight.name = json.get<st
 void read_field(const Json& json, MatrixRef& matrix) { matrix = parse_matrix(json.get<std::string>()); }
 void read_field(const Json& json, double& number) {
   number = json.get<double>();
-  if (!std::isfinite(number)) throw BundleError("graph: a number that is not finite");
+  if (!std::isfinite(number)) throw BundleError("graph: found a number that is not finite");
 }
 template <class T>
 void read_field(const Json& json, T& plain) {
@@ -92,8 +92,8 @@ Operation parse_fields(const Json& json, const std::string& name, std::index_seq
     return true;
   };
   if (!(parse(static_cast<std::variant_alternative_t<I, Operation>*>(nullptr)) || ...))
-    throw BundleError("graph: operation '{:.40}': no such operation", name);
-  if (read != json.size()) throw BundleError("graph: operation {}: a field that it does not have", name);
+    throw BundleError("graph: found operation '{:.40}', which does not exist", name);
+  if (read != json.size()) throw BundleError("graph: operation {}: found a field that it does not have", name);
   return operation;
 }
 

@@ -48,7 +48,7 @@ struct Transform {
   WeightRef scale = {};
   int64_t start = 0;
   bool log = false;
-  double clip = 0;  // 0: none
+  double clip = 0;  // results are limited to [-clip, clip]; 0: no limit
   FORETIME_OPERATION(Transform, "transform", x, offset, scale, start, log, clip);
 };
 
@@ -64,7 +64,7 @@ struct LayoutCodes {
 
 /// Row r is the row of the table that r's type, collection or the like chooses.
 struct Lookup {
-  MatrixRef matrix = {};  // with one entry a row
+  MatrixRef matrix = {};  // a matrix with one entry a row
   WeightRef table = {};
   FORETIME_OPERATION(Lookup, "lookup", matrix, table);
 };
@@ -251,8 +251,8 @@ struct PoolMean {
 /// normalized_adjacency and kept_nodes.
 struct TopNodes {
   Value x = {};
-  MatrixRef adjacency = {};  // of the nodes
-  MatrixRef nodes = {};      // which nodes are of which graph
+  MatrixRef adjacency = {};  // matrix of the nodes
+  MatrixRef nodes = {};      // says which nodes are of which graph
   WeightRef weight = {};     // v [columns of x]
   double ratio = 1;
   double tie = 0;

@@ -49,7 +49,7 @@ void Widths::add(int64_t columns) {
 }
 
 int64_t Widths::of(Value value) const {
-  if (value.id < 0) fail("a missing input");
+  if (value.id < 0) fail("found no input, expected a value");
   const size_t node = value.id - (value.id < kInputs ? 0 : kInputs);
   if (value.id < kInputs ? inputs_[value.id] < 0 : node >= columns_.size())
     fail(fmt::format("input '{}': no earlier operation computes it", to_string(value)));
@@ -81,7 +81,7 @@ int64_t Widths::length(const WeightRef& weight) const {
 }
 
 void Widths::matrix(const MatrixRef& matrix) const {
-  if (groups_ && matrix.kind != MatrixRef::Kind::identity) fail("a sparse matrix, expected only in the list embed");
+  if (groups_ && matrix.kind != MatrixRef::Kind::identity) fail("found a sparse matrix, which only embed may read");
   if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0) of({matrix.at});
 }
 

@@ -140,7 +140,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
 }
 
 StatementParts statement_parts(const plans::MessagePlan& plan) {
-  if (plan.readout.nodes.stages.size() != 1) throw BundleError("message plan: statements, expected program data");
+  if (plan.readout.nodes.stages.size() != 1) throw BundleError("message plan: expected programs, found other data");
   const auto& nodes_of = plan.readout.nodes.stages.front();
   return statement_parts(plan.node_features.data(), plan.nodes(), plan.feature_count, nodes_of.row_ptr,
                          nodes_of.columns);

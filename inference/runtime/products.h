@@ -6,7 +6,7 @@
 #include "inference/kernels/sparse_kernels.h"
 #include "inference/runtime/context.h"
 
-/// Products of a plan's matrices with values, and attention over the entries of a matrix.
+/// Products of sparse matrices with values, and attention over the entries of a sparse matrix.
 namespace foretime::inference {
 
 struct SumTerm {
@@ -14,18 +14,21 @@ struct SumTerm {
   const Matrix* x;
 };
 
-/// Returns act(Σ matrix x + bias); bias may be null. Terms without entries cost nothing.
+/// Returns act(Σ matrix · x + bias) over at least one term. act multiplies negative numbers by `slope`. `bias` [columns
+/// of x] may be null. Terms whose matrix is zero cost nothing. Throws BundleError if numbers of rows do not match.
 Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const float* bias, float slope);
 
-/// Returns the maximum over the entries of each row; 0 without entries.
+/// Returns for each row of `matrix` and each column of x the maximum over the row's entries, whose values are ignored;
+/// 0 for a row without entries. Throws BundleError if x does not have a row for each column of `matrix`.
 Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix& x);
 
-/// The text of TorchScript's methods softmax_by_row and weighted.
+/// The text of the TorchScript methods softmax_by_row and weighted.
 extern const char* const kAttentionMethods;
 
-/// Holds the entries of a matrix in the form of the edge kernels.
+/// Holds the entries of a matrix in the form that the kernels for attention read. Borrows the matrix.
 class Entries {
  public:
+  /// Throws BundleError if the matrix is identity or zero, which store no entries.
   Entries(const Run& run, const SparseMatrix& matrix);
   Entries(const Entries&) = delete;
   Entries& operator=(const Entries&) = delete;
@@ -38,7 +41,7 @@ class Entries {
  private:
   const SparseMatrix& matrix_;
   EntryRows rows_;
-  std::vector<int64_t> unit_;
+  std::vector<int64_t> unit_;  // row_ptr of a gather: 0, 1, 2, …
 };
 
 /// Returns y[r] = Σ over the entries e of row r of w[e, h] · x[column(e)], where h is the head of the output column:

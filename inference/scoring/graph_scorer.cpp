@@ -160,11 +160,11 @@ class Pieces {
 
 void expect_graphs(const Model& model) {
   if (model.kind() != ModelKind::layout && model.kind() != ModelKind::tile)
-    throw WrongKind("a model of {}, expected one of layouts or tiles for graphs", kind_name(model.kind()));
+    throw WrongKind("found a model of {}, expected one of layouts or tiles to score graphs", kind_name(model.kind()));
   if (!model.spec().columns.empty())
     throw WrongKind(
-        "a model of a table, expected one of layouts or tiles for graphs: "
-        "it scores tables of its columns, which foretime data pack-table --like packs");
+        "found a model of a table, expected one of layouts or tiles to score graphs: "
+        "this model scores tables of its columns, which foretime data pack-table --like packs");
 }
 
 /// The group with one candidate that says nothing, for what looks at groups as a whole.
@@ -217,6 +217,7 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
                                     std::span<const int64_t> candidates, std::vector<float>* failures) {
+  if (failures != nullptr) failures->clear();
   if (candidates.empty()) return {};
   const auto distinct = data::distinct_candidates(group, candidates);
   auto embedded = Pieces(model, group, source, distinct.ids).embed();
@@ -265,7 +266,7 @@ GraphScorer GraphScorer::from_hlo(std::shared_ptr<const Model> model, std::strin
 }
 
 std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, int64_t candidates) const {
-  if (model_->kind() != ModelKind::layout) throw WrongKind("a model of tiles, expected one of layouts");
+  if (model_->kind() != ModelKind::layout) throw WrongKind("found a model of tiles, expected a model of layouts");
   if (candidates == 0) return {};
   const auto row = configurable_.size() * data::kLayoutFeatures;
   std::vector<float> scores;
@@ -287,7 +288,7 @@ std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, i
 }
 
 std::vector<float> GraphScorer::score_tiles(std::span<const float> tiles, int64_t candidates) const {
-  if (model_->kind() != ModelKind::tile) throw WrongKind("a model of layouts, expected one of tiles");
+  if (model_->kind() != ModelKind::tile) throw WrongKind("found a model of layouts, expected a model of tiles");
   if (candidates == 0) return {};
   if (const int64_t wrong = data::first_not_finite(tiles); wrong >= 0)
     throw DataError("tiles: {} at candidate {}, column {}, expected finite numbers", tiles[wrong],

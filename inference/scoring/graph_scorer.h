@@ -13,73 +13,73 @@
 
 namespace foretime::inference {
 
-/// Scores the candidates of one graph by a layout or tile model. The graph is checked, pruned and planned once. It is
-/// immutable: any number of threads may use one.
+/// Scores candidates of one graph by a layout or tile model. Checks, prunes and plans the graph once. Thread-safe.
 class GraphScorer {
  public:
-  /// Takes the graph of `group`, and for layout models its configurable nodes; candidates in it are ignored. Throws
-  /// WrongKind for models of programs, data::DataError for a damaged graph or one with other columns or node types than
-  /// the model's.
+  /// Takes the graph of `group`, and for layout models its configurable nodes; ignores its candidates. Throws WrongKind
+  /// for models of programs or tables, DataError for a damaged graph and for columns or node types that the model does
+  /// not know.
   GraphScorer(std::shared_ptr<const Model> model, data::Group group);
 
   /// Makes a scorer of an XLA module: HloModuleProto, HloProto or ModuleTuningData. Configurable nodes are those of the
-  /// module's tuning data, else its convolutions, dots and reshapes.
+  /// module's tuning data; without tuning data, its convolutions, dots and reshapes. Throws as the constructor does,
+  /// and DataError for bytes that are no such module.
   static GraphScorer from_hlo(std::shared_ptr<const Model> model, std::string_view bytes);
 
   int64_t nodes() const { return nodes_; }
+  /// Returns the ids of the configurable nodes, before pruning.
   std::span<const int32_t> configurable() const { return configurable_.span(); }
 
-  /// Scores layouts [candidates, configurable, 18] → [candidates]. Scores that depend on other candidates (comparisons,
-  /// nodes with equivalent decisions) depend on those of the call. A call in which a node has more than 256 distinct
-  /// layouts is scored in parts of at most 256. Throws WrongKind for tile models, data::DataError if a model that
-  /// compares candidates would need parts.
+  /// Scores layouts [candidates, configurable, 18]; returns [candidates]. Scores of a model that compares candidates
+  /// depend on the whole call. A call with more than 256 distinct layouts of a node is scored in parts of at most 256;
+  /// a model that compares candidates throws DataError instead. Throws WrongKind for tile models.
   std::vector<float> score_layouts(std::span<const int8_t> layouts, int64_t candidates) const;
 
-  /// Scores tiles [candidates, 24] → [candidates]. Throws WrongKind for layout models, data::DataError for numbers that
-  /// are not finite.
+  /// Scores tiles [candidates, 24]; returns [candidates]. Throws WrongKind for layout models, DataError unless finite.
   std::vector<float> score_tiles(std::span<const float> tiles, int64_t candidates) const;
 
  private:
-  /// Returns the plan source of a group with candidates of this graph.
+  /// Returns the plan source of a group that has this graph and candidates for it.
   std::shared_ptr<const plans::PlanSource> source_of(const data::Group& group) const;
 
   std::shared_ptr<const Model> model_;
-  int64_t nodes_ = 0;                                // nodes before pruning
-  Array<int32_t> configurable_;                      // node ids before pruning
-  data::Group group_;                                // pruned, without candidates
-  std::shared_ptr<const plans::PlanSource> source_;  // prepared for layouts with shared states, else null
+  int64_t nodes_ = 0;            // nodes before pruning
+  Array<int32_t> configurable_;  // node ids before pruning
+  data::Group group_;            // pruned, without candidates
+  // made from group_; shared states of layouts are added in each call
+  std::shared_ptr<const plans::PlanSource> source_;
 };
 
 /// Holds the first candidates of a call, as many as one-byte codes can distinguish.
 struct CodedLayouts {
   data::LayoutCandidates layout;
-  int64_t candidates = 0;
-  // Node index with 256 distinct rows, and another one in the next candidate; -1: all candidates are coded.
+  int64_t candidates = 0;  // number of candidates in `layout`
+  // index in `nodes` of a node that has 256 distinct rows and a 257th in the next candidate; -1: all are coded
   int64_t full = -1;
 };
 
-/// Encodes layouts [candidates, configurable, 18] of the configurable nodes `nodes` as tables of distinct rows and
-/// codes, in the order in which rows first appear (data::LayoutCoder encodes files).
+/// Encodes layouts [candidates, configurable, 18] of the configurable nodes `nodes` as a table of distinct rows and a
+/// code for each candidate and node. Codes are in the order in which the rows first appear. Stops before the first
+/// candidate that would need a 257th row of a node.
 CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts, int64_t candidates);
 
-/// Scores candidates of a group in pieces that the model's threads share. The pieces depend on the group and its
-/// candidates alone, so scores are equal bit for bit for any number of threads. Equal candidates are embedded once but
-/// counted each time. `source` is the group's plan source. `failures` is as in Executor::score. Throws
-/// data::DataError and BundleError as PlanBuilder and Executor do.
+/// Scores candidates of a group; returns [candidates]. `source` is the group's plan source, `failures` as in
+/// Executor::score. The model's threads share the work; scores are equal bit for bit for any number of threads. Equal
+/// candidates are embedded once but counted each time. Throws as PlanBuilder and Executor do.
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
                                     std::span<const int64_t> candidates, std::vector<float>* failures = nullptr);
 
 /// Writes the arrays that a model's graph reads of one group as an .npz, so that another runtime can run the graph
 /// without making message plans (docs/reference/bundle.md).
-///   node_features, layout_rows, candidate_features   float32, those that the graph names
+///   node_features, layout_rows, candidate_features   float32, those that the graph reads
 ///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
 ///                                                    pool is NAME.i
 ///   group_ptr                                        int64 [2]: all candidates are one group
-///   scores                                           float32 [candidates], of this library
-///   failures                                         float32 [candidates], of this library, if the model predicts them
-/// Without `sharing` there is a state for each node and candidate, whatever the graph's request says: more rows, but
-/// equal scores. Throws as Model::score_group does, and data::DataError if the file cannot be written.
+///   scores                                           float32 [candidates], computed by this library
+///   failures                                         float32 [candidates], likewise, if the model predicts them
+/// If `sharing` is false, there is a state for each node and candidate, whatever the graph's request says: more rows,
+/// but equal scores. Throws as Model::score_group does, and DataError if the file cannot be written.
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
                        const std::filesystem::path& file);
 

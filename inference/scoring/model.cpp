@@ -59,7 +59,7 @@ std::shared_ptr<const Model> Model::parse(std::string_view bytes, const std::str
 
 void Model::check_graphs(const data::Group& group) const {
   if (group.kind != spec_.kind)
-    throw WrongKind("{}: candidates of another kind than those of the model, {}", group.name, kind_name(kind_));
+    throw WrongKind("{}: found candidates of another kind than the model scores: {}", group.name, kind_name(kind_));
   const auto& graphs = group.graphs;
   if (graphs.feature_count != spec_.feature_count)
     throw DataError("{}: {} columns of node features, expected {} as the model was trained on", group.name,
@@ -121,8 +121,8 @@ std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector
   auto headers = data::list_groups(files, ".", spec.kind, {}, featurizer_of(spec));
   for (const auto& header : headers)
     if (header.feature_count != spec.feature_count)
-      throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
-                      spec.feature_count);
+      throw DataError("{}: found {} node features, expected {} as in the model's training data", header.file.string(),
+                      header.feature_count, spec.feature_count);
   data::check_columns(headers, spec.columns, "the model");
   return headers;
 }

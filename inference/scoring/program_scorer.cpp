@@ -236,7 +236,7 @@ struct WorkloadScorer::Pool {
 WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_view compute_dag)
     : model_(std::move(model)), pool_(std::make_unique<Pool>()) {
   if (model_->kind() != ModelKind::loops)
-    throw WrongKind("a model of {}, expected one of loop programs for records", kind_name(model_->kind()));
+    throw WrongKind("found a model of {}, expected one of loop programs to score records", kind_name(model_->kind()));
   try {
     dag_ = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(compute_dag));
     keys_.add(dag_);
@@ -257,8 +257,8 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
   const auto hardware_of = [&](const data::TuningRecord& record, int64_t place) {
     if (data::is_gpu_target(record.target) != of_gpus) {
       ++others;
-      throw DataError("target '{:.200}', and the model was trained on programs for {}", record.target,
-                      of_gpus ? "GPUs" : "CPUs");
+      throw DataError("target '{:.200}': expected a target for {}, since the model was trained on no other programs",
+                      record.target, of_gpus ? "GPUs" : "CPUs");
     }
     if (auto name = spec.machines.unknown(record.target); !name.empty()) {
       unknown[place] = std::move(name);
@@ -286,7 +286,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
 
 ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs) {
   if (model.kind() != ModelKind::loops && model.kind() != ModelKind::trees)
-    throw WrongKind("a model of {}, expected one of tensor programs for TIR", kind_name(model.kind()));
+    throw WrongKind("found a model of {}, expected one of tensor programs to score TIR", kind_name(model.kind()));
   struct Reader {
     data::TirReader trees{{.nodes = kMostProgramNodes}};
     data::TreeProgram loops;

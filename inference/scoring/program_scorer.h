@@ -13,31 +13,31 @@
 
 namespace foretime::inference {
 
-/// Holds the scores of texts, in their order; +infinity for a text that was not scored.
+/// Holds the scores of a list of texts, each of which is a record or program.
 struct ProgramScores {
-  std::vector<float> scores = {};
-  // chances that a program does not build or run, NaN if not scored; empty: the model does not predict them
+  std::vector<float> scores = {};  // [texts] lower is faster; +infinity: the text was not scored
+  // [texts] probability that a program does not build or run, NaN: not scored; empty: the model does not predict them
   std::vector<float> failures = {};
   int64_t failed = 0;               // number of texts that were not scored
-  std::string first_failure = {};   // "index: reason" of the first failure; "" if there is none
-  int64_t first_failed_index = -1;  // index of the first failure; -1: none
-  std::string first_reason = {};
-  /// [texts] machine of a record that the model does not know, so that caches and rates are guessed
-  /// (data::Machines::unknown); "" for other records; empty if all machines are known.
+  std::string first_failure = {};   // "INDEX: REASON" of the first text that was not scored; "": all texts were scored
+  int64_t first_failed_index = -1;  // index of the first text that was not scored; -1: none
+  std::string first_reason = {};    // reason why that text was not scored; "": all texts were scored
+  // [texts] machine of a record, if the model does not know it and guesses its caches and rates
+  // (data::Machines::unknown), else ""; empty: no machine was guessed
   std::vector<std::string> unknown_machines = {};
 };
 
-/// Scores schedules of one compute DAG by a model of loop programs. Any number of threads may use one.
+/// Scores schedules of one compute DAG by a model of loop programs. Any number of threads may use one WorkloadScorer.
 class WorkloadScorer {
  public:
-  /// `compute_dag` is one line of JSON (docs/explanations/schedules.md). Throws WrongKind for other models,
-  /// data::DataError for an invalid compute DAG.
+  /// `compute_dag` is one line of JSON (docs/explanations/schedules.md). Throws WrongKind if the model does not score
+  /// loop programs, DataError for an invalid compute DAG.
   WorkloadScorer(std::shared_ptr<const Model> model, std::string_view compute_dag);
   ~WorkloadScorer();
 
   /// Scores records of auto_scheduler; measurements in them ("r") are ignored. A record is not scored if it is not
   /// JSON, belongs to another workload, has a schedule that does not apply, or is for a GPU and the model for CPUs, or
-  /// vice versa; if this last holds for all records, WrongKind is thrown.
+  /// vice versa. Throws WrongKind if all records are for the other kind of device.
   ProgramScores score(std::span<const std::string_view> records) const;
 
   const data::ComputeDag& dag() const { return *dag_; }
@@ -49,13 +49,13 @@ class WorkloadScorer {
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<const data::ComputeDag> dag_;
-  data::DagTable keys_;  // holds this DAG alone; finds keys of its workload
-  double operations_ = 0.0;
-  std::unique_ptr<Pool> pool_;  // readers of records, with memory for reuse
+  data::DagTable keys_;         // holds this DAG alone; recognises keys of its workload
+  double operations_ = 0.0;     // arithmetic operations of the DAG
+  std::unique_ptr<Pool> pool_;  // readers of records, whose memory is reused
 };
 
-/// Scores save_json text of a PrimFunc, or of an IRModule with one. Other texts, and texts that are too large, are not
-/// scored. Throws WrongKind for models that do not score programs.
+/// Scores texts, each the save_json of a PrimFunc or of an IRModule with one. Other texts, and programs of more than
+/// 131,072 nodes, are not scored. Throws WrongKind if the model does not score programs.
 ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs);
 
 }  // namespace foretime::inference

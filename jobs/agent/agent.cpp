@@ -70,8 +70,7 @@ class Cleaning {
   std::unique_ptr<Background> background_;
 };
 
-/// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
-/// jobs/agent/agent.h.
+/// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. See jobs/agent/agent.h.
 class AgentLoop {
  public:
   AgentLoop(const AgentOptions& options, const QueueFactory& make_queue, const Proposer& proposer, Slots slots,
@@ -326,8 +325,7 @@ class AgentLoop {
     return got_one;
   }
 
-  /// Takes slots for a lease; the job starts in begin_accepted. Without room, or while this agent ends, it is given
-  /// back.
+  /// Takes slots for a lease; begin_accepted() starts the job. Without room, or while the agent ends, gives it back.
   void accept(const Lease& lease) {
     auto slots = slots_.take(lease.resources());
     if (!slots || obeyed_stops_ > 0) {

@@ -15,19 +15,18 @@ namespace foretime::jobs {
 /// (jobs/supervisor/supervisor.h). An agent that lost its lease therefore overwrites nothing, and the next attempt
 /// continues from the newest published checkpoint.
 ///
-/// One loop handles children, sockets and transitions; one thread renews the leases over its own connection. A job
-/// without progress for `stall_seconds` is killed. If it does not end within a lease term after SIGKILL, its lease is
-/// no longer renewed. If the loop itself hangs, no lease is renewed. While Redis cannot be reached, the agent continues
-/// its jobs, keeps their reports, and reconnects after 1 to 20 s.
+/// One loop handles children, sockets and transitions; one thread renews the leases over a separate connection. A job
+/// without progress for `stall_seconds` is killed. If a job does not end within a lease term after SIGKILL, its lease
+/// is no longer renewed. If the loop hangs, no lease is renewed. While Redis cannot be reached, the agent continues its
+/// jobs, keeps their reports, and reconnects after 1 to 20 s.
 ///
 /// Exit codes of a job:
 /// - 0, and 6 from a fine-tuning (its bundle has the weights of its parent): succeeded if the result exists (metrics, a
 ///   whole checkpoint, a bundle), otherwise an error.
-/// - 2 and 3 (settings, data): failed.
+/// - 2, 3 and 70 (settings, data, a broken invariant): failed.
 /// - 74 (storage failed): preempted; costs no attempt and has a separate limit.
 /// - 75: stopped, cancelled or preempted, as requested; preempted without a request.
-/// - Any other code (4 and 5 too: a missing device or a crashed rank looks like a failing machine), a signal or a
-///   stall: an error, after which the job is tried again.
+/// - Any other code, a signal or a stall: an error, so that the job is tried again; out of memory twice: failed.
 ///
 /// A job that was ended by SIGTERM or SIGKILL after a request ends as requested.
 ///
@@ -36,20 +35,21 @@ namespace foretime::jobs {
 /// counting an attempt. A damaged job record ends its job and not the agent.
 ///
 /// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM if the job still
-/// runs after `stop_grace_seconds`. Evaluations, exports and programs without a channel get SIGTERM at once. SIGKILL
-/// follows within 30 s.
+/// runs after `stop_grace_seconds`. A job without a channel, or of another kind, gets SIGTERM at once. SIGKILL follows
+/// within 30 s.
 class Agent {
  public:
-  /// Makes the run root. Throws JobsError if a root cannot be used or a GPU is listed twice.
+  /// Calls completed(), which makes the run root. Throws JobsError if a root cannot be used or a GPU is listed twice.
   Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log,
         World& world = real_world());
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
-  /// Runs until request_stop() is called (which drains: jobs checkpoint and wait again) or, with until_empty, no job is
-  /// left. A second request kills the jobs. Returns the number of jobs that ended on this agent. Rethrows the error of
-  /// a claim that Redis refuses, after all jobs have ended.
+  /// Runs until request_stop() is called or, with until_empty, no job is left. Returns the number of jobs that ended
+  /// here, without preempted attempts and errors. Rethrows the error if Redis refuses the first call. Throws
+  /// RedisDataLost if no job is left because Redis lost jobs.
   int64_t run();
-  /// Requests a drain, or a kill if called again. Is async-signal-safe, for SIGTERM and SIGINT.
+  /// The first call makes the agent drain: no job is claimed, and running jobs write a checkpoint and wait again. Later
+  /// calls kill the jobs. Async-signal-safe, for SIGTERM and SIGINT.
   void request_stop();
 
  private:
@@ -59,7 +59,7 @@ class Agent {
   spdlog::logger& log_;
   World& world_;
   std::unique_ptr<Waiter> waiter_;
-  std::atomic<int> stops_{0};  // number of requests to end
+  std::atomic<int> stops_{0};  // number of calls of request_stop()
 };
 
 }  // namespace foretime::jobs

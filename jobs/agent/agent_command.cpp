@@ -52,8 +52,7 @@ std::string not_made_by(const std::string& job) {
   return "not in an attempt that this queue's agents made for job " + job;
 }
 
-/// Returns the real path of a job's checkpoint. Throws JobsError unless the checkpoint is whole and in an attempt of
-/// that job.
+/// Returns the real path of a job's checkpoint. Throws JobsError unless it is whole and in an attempt of that job.
 fs::path stored_checkpoint(const std::string& job, const std::string& path, const AgentOptions& options) {
   const auto what = "checkpoint of job " + job;
   const auto& roots = options.roots;
@@ -73,9 +72,8 @@ int64_t step_of_folder(const fs::path& folder) {
 }
 
 /// Returns the checkpoint from which a training continues: the published one, or, if it is missing or damaged (the
-/// trainer keeps few, and Redis may have been unreachable), the newest whole one of all attempts of the job. Returns
-/// empty if this machine has none because another agent's disk is not shared; the attempt then begins from the start.
-/// Checksums are left to the trainer, which falls back to an older checkpoint in the same folder.
+/// trainer keeps few, and Redis may have been unreachable), the newest whole one of all attempts of the job; empty if
+/// this machine has none. The trainer checks checksums and falls back to an older checkpoint.
 fs::path newest_checkpoint(const Lease& lease, const AgentOptions& options,
                            const std::function<void(const std::string&)>& note) {
   Published published;
@@ -164,8 +162,7 @@ bool is_file(const fs::path& path) {
   return found;
 }
 
-/// The words that run a program of the user's own. Throws NodeError where the folder of programs cannot be used, and
-/// MissingProgram.
+/// Returns the words that run a user's program. Throws MissingProgram, and NodeError for the folder of programs.
 std::vector<std::string> program_words(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                        const AttemptPlace& place) {
   const auto trial = or_unusable([&] { return parse_program(lease.spec.settings); });
@@ -253,7 +250,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
     }
   }
   if (files.size() > kEvaluatedFiles)
-    throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
+    throw JobUnusable("files: found {} files, expected at most {}; use patterns", files.size(), kEvaluatedFiles);
   std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, needed, fetched).string()};
   for (const auto& file : files)
     arguments.push_back(

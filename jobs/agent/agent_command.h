@@ -12,26 +12,24 @@
 
 namespace foretime::jobs {
 
-/// Thrown for a job that no agent with these roots could run, because its settings or paths are wrong. The job then
-/// ends as failed.
+/// Thrown for a job whose settings or paths are wrong for every agent with these roots. The job ends as failed.
 struct JobUnusable : JobsError {
   using JobsError::JobsError;
 };
 
-/// Thrown if the program of a job is not a file in the agent's folder of programs. Another agent may have it.
+/// Thrown if the file `program` of a job is not in the agent's folder of programs. Another agent may have the file.
 struct MissingProgram : JobsError {
   MissingProgram(const std::string& message, std::filesystem::path program)
       : JobsError("{}", message), program(std::move(program)) {}
   std::filesystem::path program;
 };
 
-/// Makes and marks the folder of an attempt (attempt_folder.h): runs/<job id>/attempt-<fence>. If that folder exists
-/// already (Redis lost a second of writes and reissued the fence, or another queue has the same job), the lease's token
-/// is appended. Throws JobUnusable if the job id is not a valid file name, JobsError if both names exist, and FileError
-/// if the folder cannot be made.
+/// Makes, marks (attempt_folder.h) and returns the folder of an attempt: runs/<job id>/attempt-<fence>. Appends the
+/// lease's token if that exists (Redis gave the fence out twice, or another queue has the same job). Throws JobUnusable
+/// if the job id is not an is_id(), JobsError if both folders exist, and FileError.
 std::filesystem::path make_attempt_folder(const AgentOptions& options, const Lease& lease);
 
-/// Names the bundle that a fine-tuning writes into the folder of its attempt.
+/// The name of the bundle that a fine-tuning writes into the folder of its attempt.
 inline constexpr const char* kBundleFile = "model.foretime";
 
 /// Describes the artifacts that an attempt needs and that this run root lacks.
@@ -39,32 +37,35 @@ struct MissingArtifacts {
   std::string job{};
   Want want = Want::result;
 };
-/// Returns the artifacts that must be fetched before the attempt can start; empty if every file exists here or none can
-/// exist. `needed` is described at attempt_command. With `newer`, a newer checkpoint may be in the store although one
-/// exists here. Throws the errors of attempt_command.
+/// Returns the artifacts that must be fetched before the attempt can start; empty if all files exist here, or if no
+/// artifact can exist: the first attempt of a training, or a job whose `needed` (see attempt_command) is empty. With
+/// `newer`, a later attempt of a training always fetches, since the store may have a newer checkpoint. Throws JobsError
+/// if a path of the record is not inside the run root, and StorageError.
 std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options,
                                                   const std::optional<JobRecord>& needed, bool newer);
 
 /// Holds the folder, slots and files with which an attempt starts.
 struct AttemptPlace {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // folder of the attempt
   JobSlots slots;
   std::function<void(const std::string&)> note = {};  // writes a line into the job's log; may be empty
-  FetchedArtifact fetched = {};                       // artifacts that missing_artifacts() asked for, in `folder`
-  std::filesystem::path resume = {};                  // resume_checkpoint() of a training
+  FetchedArtifact fetched = {};       // artifacts that missing_artifacts() asked for, in `folder`; not found(): none
+  std::filesystem::path resume = {};  // checkpoint that a training continues from (resume_checkpoint); empty: none
 };
-/// Returns the checkpoint that a training continues from; empty if it starts from the beginning.
+/// Returns the newer of the fetched checkpoint and the newest whole one of the job's attempts here, from which a
+/// training continues; empty if there is neither.
 std::filesystem::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place);
-/// Returns the command of an attempt: command line through the launcher, environment and working folder. For train,
-/// writes config.yaml into `folder`, with every path confined to the roots. `needed` is the record of the first job of
-/// `after`: an evaluation or export uses its checkpoint, and a fine-tuning continues from its bundle. Throws
-/// JobUnusable, MissingProgram, configs::SettingsError, and JobsError for failures that may pass.
+/// Returns the command of an attempt: command line through the launcher, environment and working folder. For a
+/// training, writes config.yaml (paths confined to the roots) into place.folder; for a program, the files that describe
+/// its trial. `needed` is the record of the first job of `after`: an evaluation or export uses its checkpoint, and a
+/// fine-tuning its bundle. Throws JobUnusable, MissingProgram, configs::SettingsError, FileError, NodeError, and
+/// JobsError for failures that may pass.
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, const std::optional<JobRecord>& needed,
                                            const AttemptPlace& place);
 
-/// Returns `path`, a checkpoint as named by a job that runs in `folder`, relative to the run root. Throws JobsError if
-/// the checkpoint is outside of the folder or not whole.
+/// Returns the checkpoint `path`, as named by a job that runs in `folder`, relative to the run root. Throws JobsError
+/// if the checkpoint is outside of `folder` or has no manifest.
 std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder,
                                  const AllowedRoots& roots);
 

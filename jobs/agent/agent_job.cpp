@@ -130,8 +130,7 @@ bool AgentJob::fetch() {
   if (!missing_ || fetched_) return true;
   auto outcome = uploader_->fetch(lease_, missing_->job, missing_->want, folder_ / "stored");
   if (!outcome) return false;
-  // Without the stored artifacts the job would start from the beginning, or fail: another agent, or a later time, is
-  // better.
+  // Without the stored artifacts the job would start from the beginning, or fail. Another agent or time is better.
   if (!outcome->unavailable.empty()) throw NodeError("the artifact store was not reached: {}", outcome->unavailable);
   for (const auto& text : outcome->fetched.notes) log_->note("stored: " + text);
   fetched_ = std::move(outcome->fetched);

@@ -91,8 +91,7 @@ void AgentJob::log_end() const {
 
 namespace {
 
-/// Returns whether the command was ended by SIGKILL, which the kernel sends when memory is used up; mpirun passes it on
-/// as an exit code.
+/// Returns whether SIGKILL ended the command, as when memory is used up. mpirun makes it an exit code.
 bool was_killed(const ExitStatus& status) { return status.signal == SIGKILL || status.code == 128 + SIGKILL; }
 
 std::string end_text(const ExitStatus& status) {
@@ -125,9 +124,8 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     result.outcome = Outcome::failed;
     result.error = how + log_->tail();
   } else if (signalled || (status.signal == 0 && status.code == kPreempted) || stop_reason_ == StopReason::drain) {
-    // Ended by this agent or as requested; without a request it was preempted by somebody else. Whoever asks an agent
-    // to end may signal all processes of its step, as Slurm does: mpirun then ends before its ranks, with a code of its
-    // own.
+    // Ended by this agent or as requested; without a request it was preempted by somebody else. Slurm signals all
+    // processes of an agent's step: mpirun then ends before its ranks, with another code.
     result.outcome = outcome_of(stop_reason_);
     result.unasked = stop_reason_ == StopReason::none;
   } else if (status.signal == 0 && status.code == kStorage) {

@@ -33,8 +33,7 @@ constexpr const char* kSpecial = "*?[{\\";
   refuse(what, path.string(), std::strerror(error));
 }
 
-/// Every link and .. resolved as the kernel would, also where a link points to what does not exist yet: writing to its
-/// name would create the target. weakly_canonical leaves such a link as it is.
+/// Resolves every link and .. as the kernel does, also a link to a missing file, unlike weakly_canonical.
 fs::path resolve(const std::string& what, const fs::path& path) {
   std::deque<std::string> rest;
   const auto push_front = [&](const fs::path& more) {

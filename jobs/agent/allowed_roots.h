@@ -15,19 +15,19 @@ struct AllowedRoots {
   std::filesystem::path programs{};         // programs of sweeps; empty: such jobs are refused
 };
 
-/// Returns why a root cannot be read: it does not exist, cannot be listed, or is empty, as if its mount were missing.
-/// `what` names the root in the text. Returns an empty text if it can be read.
+/// Returns why a root cannot be used: it does not exist, cannot be listed, or is empty, as if its mount were missing.
+/// `what` names the root in the text. Returns "" if the root can be used.
 std::string trouble_of_root(Files& files, const std::string& what, const std::filesystem::path& root);
 
-/// Returns the real path of `path` (relative paths start in `base`), with every symbolic link and .. resolved as far as
-/// the path exists. Throws JobsError if it is not inside one of `roots`; `what` names the setting. Throws StorageError
-/// or NodeError if this machine could not resolve the path.
+/// Returns the real path of `path` (relative paths start in `base`): every symbolic link and .. is resolved as far as
+/// the path exists. Throws JobsError if the real path is not inside one of `roots`; `what` names the setting in the
+/// message. Throws StorageError or NodeError if this machine cannot resolve the path.
 std::filesystem::path allowed_path(const std::string& what, const std::filesystem::path& path,
                                    const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
 
-/// Returns a file pattern (* ? [ {) below one of `roots`: the part before the first special character is resolved, and
-/// the rest must not contain a `..` component. Throws JobsError otherwise. Matched files are checked again when they
-/// are opened (data.allowed_roots).
+/// Returns a file pattern (* ? [ {) whose folders before the first special character are resolved by allowed_path(),
+/// and throws as that. Throws JobsError if the rest has a `..` component or a backslash. Matched files are checked
+/// again when they are opened (data.allowed_roots).
 std::string allowed_pattern(const std::string& what, const std::string& pattern, const std::filesystem::path& base,
                             const std::vector<std::filesystem::path>& roots);
 

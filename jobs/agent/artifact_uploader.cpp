@@ -198,7 +198,7 @@ bool ArtifactUploader::State::store_kept(Upload& upload, PackedArtifact packed, 
     case KeptArtifact::Answer::kept: break;
     case KeptArtifact::Answer::lost: upload.lost = true; return false;
     case KeptArtifact::Answer::full:
-      throw NotStored("{} bytes of artifacts are in Redis, and its quota is {} (foretime queue --artifact-mib)",
+      throw NotStored("no room in Redis: artifacts take {} bytes of a quota of {} (foretime queue --artifact-mib)",
                       room.used, room.quota);
     case KeptArtifact::Answer::missing: throw StoreUnavailable("the upload took longer than Redis keeps its parts");
   }

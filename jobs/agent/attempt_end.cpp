@@ -18,7 +18,7 @@ namespace foretime::jobs {
 
 void AttemptEnd::report_missing(const std::string& what) {
   result.outcome = runs_own_program ? Outcome::failed : Outcome::error;
-  result.error = "it ended well, but its result is not there: " + what;
+  result.error = "the command ended well, but its result is missing: " + what;
   notes.push_back(result.error);
   result_missing = true;
 }
@@ -32,7 +32,7 @@ void AttemptEnd::give_back_by_storage() {
 void AttemptEnd::read_files() {
   try {
     if (result.outcome == Outcome::failed && result.exit_code == kData && !files().is_folder(folder)) {
-      notes.push_back(folder.string() + " has gone");
+      notes.push_back(folder.string() + ": the attempt's folder no longer exists: gives the job back");
       give_back_by_storage();
       return;
     }

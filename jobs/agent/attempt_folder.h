@@ -10,8 +10,7 @@
 /// issued a fence twice. A folder that is being removed is first renamed to NAME.old-PID.foretime-tmp.
 ///
 /// Each folder holds a mark, attempt.json, with its job, the identity of its queue and its name. Several queues may
-/// share a run root and have equal job ids, and people keep notes and copies there: nothing without the right mark is
-/// removed or resumed from.
+/// share a run root and have equal job ids: no folder without the right mark is removed or resumed from.
 namespace foretime::jobs {
 
 /// Identifies the job that an attempt belongs to, and the job's queue.
@@ -20,8 +19,9 @@ struct AttemptOwner {
   std::string queue;  // RedisQueue::identity
 };
 
+/// Holds the parts of the name of an attempt's folder.
 struct AttemptName {
-  std::string name;           // suffix of a removal is cut off
+  std::string name;           // folder name without the suffix of a removal
   int64_t fence = 0;          // 0 or more
   bool half_removed = false;  // the name had the suffix of a removal
 };
@@ -35,8 +35,8 @@ void mark_attempt(const std::filesystem::path& attempt, const AttemptOwner& owne
 /// renamed copy. Throws StorageError if the storage fails.
 bool is_attempt_of(const std::filesystem::path& folder, const AttemptOwner& owner);
 
-/// Removes an attempt so that other processes see it whole or not at all, also over NFS and after a loss of power.
-/// Removes the mark last, so that the rest of an interrupted removal can be recognised. Throws FileError.
+/// Removes the folder of an attempt, so that other processes see it whole or not at all, also over NFS and after a loss
+/// of power. Removes the mark last, by which the rest of an interrupted removal is recognised. Throws FileError.
 void remove_attempt(const std::filesystem::path& attempt);
 
 }  // namespace foretime::jobs

@@ -15,9 +15,9 @@ class Backlog {
  public:
   Backlog(const AgentOptions& options, const ProgramFolder& programs, spdlog::logger& log)
       : options_(options), programs_(programs), log_(log) {}
-  /// Warns about waiting jobs that can never fit or whose program this agent does not run. Returns whether the agent is
-  /// done: no job is left for it and until_empty is set. Called when there is nothing to claim and nothing to do.
-  /// Throws the errors of the queue.
+  /// Logs a warning about waiting jobs that can never fit or whose program this agent does not run. Returns whether the
+  /// agent may end: until_empty is set, and the queue has no other jobs that have not ended. Called while the agent
+  /// runs no job. Throws the errors of the queue.
   bool is_drained(JobQueue& queue);
 
  private:

@@ -76,7 +76,7 @@ void FailureClassifier::end_if_abandoned(AgentJob& job, FailureEvidence& evidenc
   evidence.channel_lost_at = std::min(evidence.channel_lost_at, now);
   if (now - evidence.channel_lost_at < kLostChannelGrace) return;
   if (const auto lost = lost_hosts(job, evidence); lost && !lost->empty())
-    job.fail("its ranks have ended, and its launcher waits for a host that does not answer: killed");
+    job.fail("the ranks have ended, but the launcher waits for a host that does not answer: killed");
 }
 
 double FailureClassifier::next_turn(const AgentJob& job, const FailureEvidence& evidence, double now) const {

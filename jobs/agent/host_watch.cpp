@@ -28,8 +28,7 @@ constexpr const char* kHost = "{host}";
 constexpr int64_t kMostCpusOfHost = 65536;
 constexpr auto kProbePoll = std::chrono::milliseconds(10);
 
-/// Starts a process in its own group, without input, output and this process's credentials. Returns -1 if it cannot be
-/// started.
+/// Starts a process in a new group, without input, output and this process's credentials. Returns -1 on failure.
 pid_t spawn_quiet(const std::vector<std::string>& words) {
   const auto environment = environment_without_secrets();
   const auto arguments = exec_pointers(words), variables = exec_pointers(environment);

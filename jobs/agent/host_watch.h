@@ -23,14 +23,14 @@ struct AgentHost {
 };
 
 /// Parses hosts in the form of mpirun's --host: "h1:4,h2:4"; a host without a number has one CPU. Throws JobsError for
-/// an empty name, a number below 1 or a repeated host.
+/// an empty or invalid name, a number outside of 1 to 65536, or a repeated host.
 std::vector<AgentHost> parse_hosts(const std::string& text);
 
 /// Returns the hosts in `hosts` that do not answer.
 using HostProbe = std::function<std::set<std::string>(const std::vector<std::string>& hosts)>;
-/// Returns a probe that runs a command for all hosts at once: words, without a shell, in which {host} is replaced by
-/// the host's name. A host answers if its command ends with code 0 within `seconds`. Throws JobsError if the text has
-/// no {host} or no program.
+/// Returns a probe that runs one command for each host, all at the same time. The command is `text` (split_words) with
+/// {host} replaced by the host's name. A host answers if its command ends with code 0 within `seconds`. Throws
+/// JobsError if the text has no {host} or no program before it.
 HostProbe command_probe(const std::string& text, double seconds);
 
 /// Watches which hosts of an agent answer. Jobs are started only on those hosts, and a job whose host has gone silent
@@ -39,16 +39,15 @@ class HostWatch {
  public:
   static constexpr double kInterval = 10, kPatience = 10;  // seconds; kPatience: limit for the answers of one check
 
-  /// Starts the thread. `wake` is called, from any thread, when a check has ended. The agent's own host counts as
-  /// answering.
+  /// Starts the thread. `wake` is called, from any thread, when a check has ended. This host always answers.
   HostWatch(const std::vector<AgentHost>& hosts, HostProbe probe, std::function<void()> wake, World& world,
             spdlog::logger& log);
   ~HostWatch();
   HostWatch(const HostWatch&) = delete;
   HostWatch& operator=(const HostWatch&) = delete;
 
-  /// Returns the hosts that did not answer in the last check, if that has changed since the last call, and logs the
-  /// change; otherwise empty.
+  /// Returns the hosts that did not answer in the last check, after the first check and if they have changed since the
+  /// last call, and logs the change. Otherwise returns empty.
   std::optional<std::set<std::string>> changed_silent_hosts();
   /// Returns the hosts that did not answer in a check that began at `since` or later. Requests a check if there was
   /// none, and returns empty until it ends.
@@ -56,9 +55,9 @@ class HostWatch {
 
  private:
   struct Check {
-    double began = -1e300;
-    std::set<std::string> silent;
-    int64_t number = 0;
+    double began = -1e300;         // time of World::steady_seconds; earlier than any time: no check yet
+    std::set<std::string> silent;  // hosts that did not answer
+    int64_t number = 0;            // number of the check, from 1; 0: no check yet
   };
   /// Checks the hosts; returns the seconds until the next call.
   double step();

@@ -18,8 +18,7 @@
 namespace foretime::jobs {
 
 /// Returns why a machine cannot run any job: no file can be written and synced in the run root; or a data root, or the
-/// folder of programs, is missing, cannot be listed or is empty (a missing mount). Returns an empty text if nothing is
-/// wrong.
+/// folder of programs, is missing, cannot be listed or is empty (a missing mount). Returns "" if nothing is wrong.
 std::string find_trouble(Files& files, const AllowedRoots& roots);
 
 /// Decides whether jobs fail because of the agent's machine: a broken machine must not drain the queue.
@@ -32,25 +31,26 @@ std::string find_trouble(Files& files, const AllowedRoots& roots);
 /// this machine; if half of the failures are of such jobs, the pause ends.
 class NodeHealth {
  public:
-  static constexpr double kFresh = 5, kHangs = 30, kSoon = 10;   // seconds
+  static constexpr double kFresh = 5;   // age in seconds up to which a check counts for the start of a job
+  static constexpr double kHangs = 30;  // seconds without an answer of the storage that count as trouble
+  static constexpr double kSoon = 10;   // seconds within which a failure may be the machine's fault
   static constexpr double kFirstPause = 5, kLongestPause = 300;  // seconds
-  static constexpr size_t kBlamedJobs = 16;
+  static constexpr size_t kBlamedJobs = 16;                      // most jobs of blamed_jobs()
 
-  /// Starts the thread. `wake` is called, from any thread, when a check has ended.
+  /// Starts the thread. `who` begins the lines of the log. `wake` is called, from any thread, when a check has ended.
   NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
              World& world, spdlog::logger& log);
   ~NodeHealth();  // does not wait for hanging storage
   NodeHealth(const NodeHealth&) = delete;
   NodeHealth& operator=(const NodeHealth&) = delete;
 
-  /// Returns whether another job may be claimed now.
+  /// Returns whether a job may be claimed now: not before the first check has ended, and in a pause one trial job.
   bool may_claim(double now);
   /// Records that a job was claimed.
   void claimed(const std::string& job, double now);
 
   enum class Answer { wait, well, trouble };
-  /// Returns the result of a check that began at `since` or later; requests a check and returns `wait` if there was
-  /// none.
+  /// Returns the result of a check that began at `since` or later; if there is none, requests one and returns `wait`.
   Answer checked_since(double since, double now);
 
   /// Records the end of an attempt.
@@ -58,17 +58,17 @@ class NodeHealth {
   /// Records that the machine could not start an attempt and gives the job back.
   void could_not_start(const std::string& job, const std::string& why, double now);
 
-  /// Returns the jobs that the machine is blamed for, at most kBlamedJobs, while they keep it from claiming.
+  /// Returns the jobs whose failures have caused the present pause, at most kBlamedJobs; none without such a pause.
   std::vector<std::string> blamed_jobs() const;
-  /// Records the number of failures of a blamed job so far, on all machines.
+  /// Records how often a blamed job has failed so far on all machines, which may show that it failed elsewhere too.
   void update_failures(const std::string& job, int64_t failures);
 
-  /// Returns when the state changes although no check ends.
+  /// Returns the time at which a running check counts as hanging; kNever if no check runs.
   double next_turn() const { return check_requested_at_ < 0 ? kNever : check_requested_at_ + kHangs; }
   /// Returns whether the very first check is still running.
   bool in_first_check() const { return check_requested_at_ >= 0 && !checked_ && trouble_.empty(); }
 
-  /// Returns why nothing is claimed, at most Limits::kTrouble bytes; empty if the machine is fine.
+  /// Returns why the agent claims nothing, at most Limits::kTrouble bytes; empty if the machine is fine.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -88,14 +88,14 @@ class NodeHealth {
     bool wanted = false;
     Check last{};
   };
-  /// Starts or ends a pause according to the result of a check.
+  /// Starts or ends a pause if the result of a check differs from that of the last one.
   void handle_check(const std::string& trouble, double now);
-  void pause(const std::string& why, double now);
+  void pause(const std::string& why, double now);  // starts a pause, twice as long as the last one
   /// Counts a failed or unstarted job, and starts a pause at the limit.
   void count_failure(const std::string& job, const std::string& why, double now);
-  /// Stops blaming the machine for a job that failed on another one too; ends the pause if half of the jobs did.
+  /// Records that a job failed on another machine too; ends the pause if at least half of the failed jobs did.
   void exonerate(const std::string& job);
-  void forget_failures();
+  void forget_failures();  // ends a pause and forgets all failures
 
   std::string who_;
   AllowedRoots roots_;
@@ -104,16 +104,15 @@ class NodeHealth {
   spdlog::logger& log_;
 
   std::string trouble_, last_found_;  // last_found_: result of the last check
-  double pause_ = 0;                  // seconds; 0: no trouble
+  double pause_ = 0;                  // length of the present pause in seconds; 0: no trouble
   double next_try_ = 0;               // no claim before this time
   bool checked_ = false;              // a check has ended
   bool may_try_job_ = false;          // a single job may be claimed
   std::string trial_job_;             // job claimed during a pause
   double trial_started_at_ = 0;
-  // Jobs that failed soon since the last good one, with their failures at that time; kExonerated: the job failed
-  // elsewhere too.
+  // Jobs that failed within kSoon since the last good one. Value: failures on all machines then, or kExonerated.
   std::map<std::string, int64_t> failed_;
-  int64_t failed_starts_ = 0;       // attempts that did not start since the last one that did
+  int64_t failed_starts_ = 0;       // number of attempts that could not start since forget_failures()
   double check_requested_at_ = -1;  // start of an unanswered check; below 0: none
 
   std::shared_ptr<Checker> checker_;

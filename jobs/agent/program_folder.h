@@ -8,26 +8,26 @@
 
 namespace foretime::jobs {
 
-/// Returns the folder from which Python's `import wandb` takes Foretime's module (python/foretime/compat):
-/// that of the installation or source tree of the executable `program`; empty without any.
+/// Returns the folder python/foretime/compat, with the modules that replace wandb, mlflow and optuna, of the
+/// installation or source tree to which the executable `program` belongs; empty if there is none.
 std::filesystem::path compat_folder(const std::filesystem::path& program);
 
 /// Knows the folder of `foretime agent --programs` and which programs of jobs are missing there. A job with a missing
 /// program is given back and left to other agents until the program appears.
 class ProgramFolder {
  public:
-  /// Takes the folder; empty if the agent runs no programs of jobs.
+  /// `folder` is empty if the agent runs no programs of jobs.
   explicit ProgramFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& path() const { return folder_; }
-  /// Returns whether jobs with this JobSpec::program can run here, as far as is known.
+  /// Returns whether jobs with this JobSpec::program can run here, unless a file is missing that no job has needed yet.
   bool runs(const std::string& key) const { return key.empty() || (!folder_.empty() && !missing_.contains(key)); }
 
-  /// Sets the seconds between two checks for missing programs.
-  static constexpr double kCheckInterval = 5;
+  static constexpr double kCheckInterval = 5;  // seconds between two checks whether missing programs exist
 
-  /// Records that `program` (an absolute path) is not a file. `key` is JobSpec::program. Returns whether this is new.
+  /// Records that `program` (an absolute path) is not a file. `key` is JobSpec::program. Returns whether that is new.
   bool note_missing(const std::string& key, const std::filesystem::path& program);
-  /// Returns the keys of the programs that are still missing at `now` (World::steady_seconds), for ClaimRequest.
+  /// Returns the keys of the missing programs, for ClaimRequest. Drops those whose files exist now, at most once per
+  /// kCheckInterval. `now` is a time of World::steady_seconds.
   std::vector<std::string> missing(double now);
 
  private:

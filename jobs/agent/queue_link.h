@@ -16,22 +16,21 @@ namespace foretime::jobs {
 
 constexpr double kRefusedInterval = 60.0;  // seconds until a refused call is tried again
 
-/// Makes the calls of an agent's loop to the queue: no call waits for an unreachable Redis, and a refusal affects only
-/// the calls that it must.
+/// Makes the calls of an agent's loop to the queue: no call waits for an unreachable Redis.
 class QueueLink {
  public:
   QueueLink(std::shared_ptr<JobQueue> queue, World& world, spdlog::logger& log)
       : queue_(std::move(queue)), world_(world), log_(log), link_("agent", kLongestPause, world, log) {}
 
   JobQueue& queue() { return *queue_; }
-  bool open(double now) const { return link_.open(now); }
+  bool open(double now) const { return link_.open(now); }  // whether Redis may be called now, or waits after a failure
   bool open() const { return open(world_.steady_seconds()); }
-  bool down() const { return link_.down(); }
+  bool down() const { return link_.down(); }               // whether the last call failed
   bool denied() const { return link_.down() && denied_; }  // reached but refused, for example over a password
   double next() const { return link_.next(); }             // time of the next attempt; 0: at once
 
-  /// Calls the queue. Returns false if Redis is unreachable, or refuses a connection that it accepted before (passwords
-  /// are being changed).
+  /// Calls the queue. Returns false if Redis is unreachable, or denies a connection after earlier calls succeeded
+  /// (passwords are being changed). Throws the other errors of `call`.
   template <class Call>
   bool reach(const Call& call) {
     try {
@@ -50,8 +49,8 @@ class QueueLink {
     return false;
   }
 
-  /// Calls the queue for no particular job. Rethrows a refusal of the very first call, which ends the agent; later
-  /// refusals only pause the calls, so that running jobs are kept.
+  /// Calls the queue for no particular job. Rethrows a JobsError until a first call has succeeded, which ends the
+  /// agent. Later errors only delay the next call, so that running jobs are kept.
   template <class Call>
   void reach_or_pause(const Call& call) {
     try {
@@ -62,8 +61,8 @@ class QueueLink {
     }
   }
 
-  /// Calls the queue for a job. Returns false if Redis is unreachable or refuses the call; a refusal ends the job's
-  /// attempt on this agent.
+  /// Calls the queue for a job. Returns false if Redis must not be called now, is unreachable, or if `call` throws
+  /// another error, which is logged and makes the agent give the job up.
   template <class Call>
   bool reach_for(AgentJob& job, const Call& call) {
     if (!open()) return false;

@@ -17,9 +17,8 @@ class Reaper {
   Reaper(std::string agent, QueueLink& link, World& world, spdlog::logger& log);
   /// Returns when the next reap() is due, in seconds of World::steady_seconds.
   double next() const { return next_; }
-  /// Reaps expired leases now and sets next(); the caller checks that next() has come. Calls `between` between the
-  /// queue's batches. Also logs the queue's warning every 300 s. An unreachable Redis, or a refusal of this call, is
-  /// logged and not thrown.
+  /// Calls JobQueue::reap() for at most 20 batches and sets next(); the caller checks that next() has come. Calls
+  /// `between` between batches. Also logs the queue's warning every 300 s. Errors of Redis are logged and not thrown.
   void reap(double now, const std::function<void()>& between);
 
  private:
@@ -27,7 +26,7 @@ class Reaper {
   QueueLink& link_;
   World& world_;
   spdlog::logger& log_;
-  int64_t agents_ = 1;    // agents known to the queue
+  int64_t agents_ = 1;    // number of agents that the queue knows
   bool may_reap_ = true;  // false after Redis refused it, which is logged once
   double next_ = 0, next_warning_ = 0;
 };

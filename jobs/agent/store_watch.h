@@ -15,16 +15,16 @@ namespace foretime::jobs {
 /// replaced. Otherwise jobs are lost and records may be damaged, so that nothing is claimed.
 class StoreWatch {
  public:
-  static constexpr double kCheckInterval = 15, kTroubleInterval = 5;  // seconds
+  static constexpr double kCheckInterval = 15, kTroubleInterval = 5;  // seconds between checks; during trouble
 
-  /// Expects the queue with `identity` (RedisQueue::identity); if empty, the first one found.
+  /// Expects the queue with `identity` (RedisQueue::identity); if that is empty, the queue of the first check.
   StoreWatch(std::string agent, std::string identity, QueueLink& link, World& world, spdlog::logger& log);
 
-  double next() const { return next_; }  // when the next check is due
+  double next() const { return next_; }  // time of the next check
   void make_due() { next_ = 0; }
-  /// Asks the queue, and logs trouble or its end.
+  /// Reads the state of the store, and logs trouble or its end. Keeps the earlier result if Redis does not answer.
   void check(double now);
-  /// Returns why nothing is claimed; empty if nothing is wrong.
+  /// Returns why the agent claims nothing; empty if nothing is wrong.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -37,8 +37,8 @@ class StoreWatch {
   spdlog::logger& log_;
   double next_ = 0;
   std::string trouble_;
-  std::optional<int64_t> evicted_before_;  // keys evicted by that Redis before this agent's first check
-  int64_t evicted_ = 0;                    // keys evicted since that check
+  std::optional<int64_t> evicted_before_;  // number of evicted keys at the last check; empty: not known
+  int64_t evicted_ = 0;                    // number of keys evicted since the first check
   bool may_ask_ = true;                    // false after Redis refused, which is logged once
 };
 

@@ -26,8 +26,8 @@ class RunningCommand {
   virtual void add_descriptors(std::vector<pollfd>& descriptors) const = 0;
   /// Returns the exit status; empty while any process of the command lives.
   virtual std::optional<ExitStatus> poll_exit() = 0;
-  /// Passes on the output since the last call: stdout and stderr to `output`, or stdout to `printed` if it is separate.
-  /// Passes at most about a MiB, unless `all`.
+  /// Passes on the output since the last call: stdout and stderr to `output`, but stdout to `printed` if it is
+  /// separate. Passes at most about 1 MiB of each, unless `all`.
   virtual void read_output(bool all, const Sink& output, const Sink& printed) = 0;
   /// Passes on the messages since the last call: valid ones to `message`, a description of each invalid one to `bad`.
   virtual void receive(const std::function<void(const ProgressMessage&)>& message,
@@ -40,14 +40,14 @@ class RunningCommand {
   virtual void kill() = 0;
 };
 
-/// Runs a function repeatedly on a thread until it is destroyed; the destructor waits for a running step.
+/// Runs a function (the step) repeatedly on a thread until the destructor, which waits for a running step.
 class Background {
  public:
   virtual ~Background() = default;
   /// Makes the next step due now.
   virtual void wake() = 0;
-  /// Limits how long the destructor waits for a running step, which may then outlive all data but its own: a call to
-  /// hanging storage cannot be ended.
+  /// Limits how long the destructor waits for a running step, since a call to hanging storage cannot be ended. The step
+  /// may then outlive this object, and must own all its data.
   virtual void wait_at_most(double /*seconds*/) {}
 };
 
@@ -57,7 +57,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();  // time of a
 class Waiter {
  public:
   virtual ~Waiter() = default;
-  /// Returns when a descriptor is ready, after wake(), or after `seconds`; sets `revents`.
+  /// Waits until a descriptor is ready, wake() is called, or `seconds` have passed. Sets `revents` of `descriptors`.
   virtual void wait(std::vector<pollfd>& descriptors, double seconds) = 0;
   /// Ends the running wait, or the next one. Callable from any thread; async-signal-safe.
   virtual void wake() = 0;
@@ -72,7 +72,7 @@ class World {
   virtual double steady_seconds() = 0;
   virtual uint64_t random_bits() = 0;
   /// Makes the channel in `folder`, adds its address to the command's environment and starts the command. Throws
-  /// JobsError if that fails.
+  /// JobsError, or NodeError if this machine can start no command.
   virtual std::unique_ptr<RunningCommand> start(SupervisedProcess::Options command,
                                                 const std::filesystem::path& folder) = 0;
   /// Calls `step` now on another thread, and again after the number of seconds that each call returns.
@@ -81,7 +81,7 @@ class World {
 
   /// Returns a random number in [0, 1).
   double random_fraction() { return (random_bits() >> 11) * 0x1p-53; }
-  std::string random_hex(size_t digits);
+  std::string random_hex(size_t digits);  // random hexadecimal digits
   /// Returns `seconds` changed at random by up to a quarter, so that many agents do not act at the same moment.
   double spread(double seconds) { return seconds * (0.75 + random_fraction() / 2); }
 };

@@ -60,10 +60,10 @@ void RedisStore::put(const std::string& name, const std::string& bytes) {
   });
 }
 
-std::optional<std::string> RedisStore::get(const std::string& name, uint64_t bytes) {
+std::optional<std::string> RedisStore::get(const std::string& name, uint64_t recorded_bytes) {
   return as_store([&]() -> std::optional<std::string> {
     std::string all;
-    for (const auto& key : redis_part_keys(name, bytes)) {
+    for (const auto& key : redis_part_keys(name, recorded_bytes)) {
       const auto reply = client_->call({"GET", prefix_ + key});
       if (reply->type == REDIS_REPLY_NIL) return std::nullopt;
       all += text_of(*reply);
@@ -90,11 +90,11 @@ void FolderStore::put(const std::string& name, const std::string& bytes) {
   });
 }
 
-std::optional<std::string> FolderStore::get(const std::string& name, uint64_t bytes) {
+std::optional<std::string> FolderStore::get(const std::string& name, uint64_t recorded_bytes) {
   return as_store([&]() -> std::optional<std::string> {
     const auto file = open_foreign(root_, name, UINT64_MAX);
     if (!file) return std::nullopt;
-    std::string stored(std::min(file->size(), bytes + 1), '\0');  // more than the recorded bytes: damaged
+    std::string stored(std::min(file->size(), recorded_bytes + 1), '\0');  // more than the recorded bytes: damaged
     stored.resize(file->read(stored));
     return stored;
   });
@@ -122,8 +122,8 @@ void ArtifactStores::add(std::unique_ptr<ArtifactStore> store) {
 ArtifactStore& ArtifactStores::at(const std::string& address) {
   if (const auto found = stores_.find(address); found != stores_.end()) return *found->second;
   if (only_ && address != kRedisStore && address != *only_)
-    throw StoreRefused("artifacts in {}: this agent uses {} (--artifacts)", printable(address),
-                       only_->empty() ? "none but those in Redis" : *only_);
+    throw StoreRefused("artifacts in {}: refused, since this agent uses only {} (--artifacts)", printable(address),
+                       only_->empty() ? "Redis" : *only_);
   std::unique_ptr<ArtifactStore> made;
   if (address == kRedisStore) made = std::make_unique<RedisStore>(make_client_(), prefix_);
   else if (is_s3_address(address)) made = std::make_unique<S3Store>(address, S3Access::from_environment());

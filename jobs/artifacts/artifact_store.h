@@ -14,66 +14,69 @@
 
 namespace foretime::jobs {
 
-/// Reports that the store was not reached, or is full or busy. A later retry may succeed.
+/// Reports that the store was not reached, is full or busy, or that Redis denied the connection. A retry may succeed.
 struct StoreUnavailable : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
-/// Reports that the store refused: a missing right or bucket, or too large a file. A retry does not help.
+/// Reports that the store refused: a right, bucket or credential is missing, or the file is too large. A retry does not
+/// help.
 struct StoreRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
-/// Bounds the size of a file in any store, in bytes.
+/// The size of the largest file that any store accepts, in bytes.
 inline constexpr uint64_t kLargestStored = uint64_t{1} << 30;
 
 /// Stores files by name for all hosts of a queue. A name is JOB/ARTIFACT/FILE (jobs/queue/artifact.h) and is written by
-/// one attempt only. Not thread-safe: make one for each thread. Throws StoreUnavailable and StoreRefused.
+/// one attempt only. Not thread-safe. Functions that reach the store throw StoreUnavailable and StoreRefused.
 class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
-  /// Returns the store's address as records name it.
+  /// Returns the store's address as in Artifact::store, such as "redis" or "s3://bucket/prefix".
   virtual std::string address() const = 0;
   /// Returns the size of the largest file that the store accepts, in bytes.
   virtual uint64_t largest_file() const = 0;
-  /// Stores a file, replacing one from an earlier try. The store may drop it later unless the queue keeps its artifact.
+  /// Stores `bytes` as the file `name` and replaces a file of that name. A Redis store drops the file after ten minutes
+  /// unless the queue keeps its artifact (JobQueue::keep).
   virtual void put(const std::string& name, const std::string& bytes) = 0;
-  /// Returns a file's content; empty if there is no such file. `bytes` is the recorded size; a larger file is cut off.
-  virtual std::optional<std::string> get(const std::string& name, uint64_t bytes) = 0;
-  /// Returns the names of a job's artifacts of which any file exists, kept or not. A Redis store returns none, since
-  /// its unkept files expire.
+  /// Returns the content of the file `name`; empty if the store has no such file. `recorded_bytes` is the size that the
+  /// artifact's record states. Of a larger file, only a part is returned: the caller must check size and SHA-256.
+  virtual std::optional<std::string> get(const std::string& name, uint64_t recorded_bytes) = 0;
+  /// Returns the names (Artifact::name) of a job's artifacts of which any file exists, whether the queue keeps them or
+  /// not. A Redis store returns none, since files that the queue does not keep expire there.
   virtual std::vector<std::string> list(const std::string& job) = 0;
   /// Removes all files whose names begin with `folder` and a slash; missing files are no error. A Redis store removes
-  /// nothing: the queue does.
+  /// nothing, since the queue removes the files of artifacts that it no longer keeps.
   virtual void remove(const std::string& folder) = 0;
 };
 
 /// Stores files in the queue's Redis, in parts of kArtifactPart that expire after ten minutes unless the queue keeps
-/// them. Refuses files while Redis' memory is nearly full: jobs take precedence.
+/// them. put() throws StoreUnavailable while Redis' memory is nearly full (memory_warning), since jobs take precedence.
 class RedisStore final : public ArtifactStore {
  public:
-  /// Connects by `client`. `prefix` is that of QueueSettings.
+  /// Uses `client`, which connects at its first call. `prefix` is QueueSettings::prefix.
   RedisStore(std::unique_ptr<RedisClient> client, const std::string& prefix);
   std::string address() const override;
   uint64_t largest_file() const override;
   void put(const std::string& name, const std::string& bytes) override;
-  std::optional<std::string> get(const std::string& name, uint64_t bytes) override;
+  std::optional<std::string> get(const std::string& name, uint64_t recorded_bytes) override;
   std::vector<std::string> list(const std::string&) override { return {}; }
   void remove(const std::string&) override {}
 
  private:
   std::unique_ptr<RedisClient> client_;
-  std::string prefix_;  // {prefix}: including braces and colon
+  std::string prefix_;  // prefix of all keys, with braces and colon: "{foretime}:"
 };
 
 /// Stores files in a folder that all hosts share.
 class FolderStore final : public ArtifactStore {
  public:
-  /// Opens the folder. Throws StoreRefused if `root` is not a folder.
+  /// Throws StoreRefused if `root` is not a folder, and StoreUnavailable if its storage fails.
   explicit FolderStore(const std::filesystem::path& root);
   std::string address() const override;
   uint64_t largest_file() const override;
   void put(const std::string& name, const std::string& bytes) override;
-  std::optional<std::string> get(const std::string& name, uint64_t bytes) override;
+  std::optional<std::string> get(const std::string& name, uint64_t recorded_bytes) override;
   std::vector<std::string> list(const std::string& job) override;
   void remove(const std::string& folder) override;
 
@@ -87,11 +90,12 @@ class ArtifactStores {
   using MakeClient = std::function<std::unique_ptr<RedisClient>()>;
   ArtifactStores(MakeClient make_client, std::string prefix)
       : make_client_(std::move(make_client)), prefix_(std::move(prefix)) {}
-  /// Restricts at() to Redis and this store: records, which others may write, must not lead an agent to other places.
+  /// Restricts at() to Redis, the store at `address`, and stores that were added or made before: other users may write
+  /// records, and must not lead an agent to other places.
   void restrict_to(const std::string& address) { only_ = address; }
-  /// Adds a store that at() returns instead of making one.
+  /// Adds a store that at() returns for the store's address instead of making one.
   void add(std::unique_ptr<ArtifactStore> store);
-  /// Returns the store at `address`. Throws StoreRefused for an invalid or forbidden address.
+  /// Returns the store at `address`, made at the first call. Throws StoreRefused for an invalid or forbidden address.
   ArtifactStore& at(const std::string& address);
 
  private:
@@ -101,13 +105,14 @@ class ArtifactStores {
   std::map<std::string, std::unique_ptr<ArtifactStore>> stores_;
 };
 
-/// Returns an option's text in the form of records: "redis", "folder:" and a real path, "s3://bucket/prefix"; empty
-/// stays empty. Throws JobsError with the expected forms.
+/// Returns the value of --artifacts in the form of Artifact::store: "redis", "folder:" and the real path of an existing
+/// folder, or "s3://bucket/prefix"; an empty value stays empty. Throws JobsError for any other value, and StoreRefused
+/// if the credentials for S3 are not set.
 std::string store_address(const std::string& option);
 
-/// Returns the address of the part of a store that belongs to one queue: a folder or prefix named by the queue's
-/// identity, made below the store's folder. Queues may share a store and have equal job ids, so that one must not
-/// remove files of another. A Redis store is returned unchanged, since its keys have a prefix. Throws FileError.
+/// Returns the address of the part of a store that belongs to one queue: `address`, a slash and the queue's identity
+/// `queue`. Makes that folder for a folder store. Queues that share a store may have equal job ids. Returns an empty
+/// address and that of Redis unchanged. Throws FileError.
 std::string store_of_queue(const std::string& address, const std::string& queue);
 
 }  // namespace foretime::jobs

@@ -41,8 +41,7 @@ std::pair<std::string, std::string> bucket_of(const std::string& address) {
   return {bucket, prefix};
 }
 
-/// Returns the text between the first <name> from `at` on and its end tag, and moves `at` past it; empty if there is
-/// none.
+/// Returns the text in the first element <name> from `at` on, and moves `at` to its end tag; empty if there is none.
 std::string element_in(const std::string& xml, const std::string& name, size_t& at) {
   const auto begin = xml.find("<" + name + ">", at);
   if (begin == std::string::npos) return "";
@@ -98,7 +97,7 @@ S3Access S3Access::from_environment() {
   if (access.endpoint.empty()) access.endpoint = "https://s3." + access.region + ".amazonaws.com";
   while (access.endpoint.ends_with('/')) access.endpoint.pop_back();
   if (!access.endpoint.starts_with("https://") && !access.endpoint.starts_with("http://"))
-    throw StoreRefused("AWS_ENDPOINT_URL: found {}, expected https://HOST or http://HOST:PORT",
+    throw StoreRefused("AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL: found {}, expected https://HOST or http://HOST:PORT",
                        printable(access.endpoint));
   if (access.key_id.empty() || access.secret.empty())
     throw StoreRefused("{} is not set: artifacts in S3 need AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -198,8 +197,8 @@ void S3Store::put(const std::string& name, const std::string& bytes) {
     throw StoreRefused("{} at {}: {}", address_, access_.endpoint, printable(first_element(answer.body, "Code")));
 }
 
-std::optional<std::string> S3Store::get(const std::string& name, uint64_t bytes) {
-  auto answer = perform({.key = key_of(name), .most = std::max<size_t>(bytes, 64 << 10)});
+std::optional<std::string> S3Store::get(const std::string& name, uint64_t recorded_bytes) {
+  auto answer = perform({.key = key_of(name), .most = std::max<size_t>(recorded_bytes, 64 << 10)});
   if (answer.status == 404) return std::nullopt;
   return std::move(answer.body);
 }

@@ -53,7 +53,7 @@ void add_run(PackedArtifact& packed, const fs::path& run) {
 /// A file that is to be stored. Throws JobsError if it has gone.
 std::string needed(const fs::path& run, const fs::path& name) {
   auto bytes = read_foreign(run, name, kLargestStored);
-  if (!bytes) throw JobsError("{}: is not there", (run / name).string());
+  if (!bytes) throw JobsError("{}: no such file, expected one to store", (run / name).string());
   return *std::move(bytes);
 }
 
@@ -61,7 +61,7 @@ std::string needed(const fs::path& run, const fs::path& name) {
 void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& folder) {
   const auto path = run / folder;
   const auto text = read_foreign(run, fs::path(folder) / kManifestName, kNoteBytes);
-  if (!text) throw JobsError("{}: no {}", path.string(), kManifestName);
+  if (!text) throw JobsError("{}: no {}, expected a whole checkpoint or export", path.string(), kManifestName);
   const auto manifest = TransferJson::parse(*text, nullptr, false);
   if (!manifest.is_object())
     throw JobsError("{}: found no JSON object, expected a manifest", (path / kManifestName).string());
@@ -73,11 +73,12 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
     const auto entry = listed.is_object() ? listed.find(name) : listed.end();
     if (listed.is_object() && entry != listed.end() && entry->is_object() &&
         entry->value("bytes", TransferJson()) != bytes.size())
-      throw JobsError("{}: found {} bytes, expected as many as the manifest says", file.string(), bytes.size());
+      throw JobsError("{}: found {} bytes, expected the size in {}", file.string(), bytes.size(), kManifestName);
     add_file(packed, folder + "/" + name, std::move(bytes));
   }
   for (const auto& [name, entry] : listed.items())
-    if (!packed.contents.contains(folder + "/" + name)) throw JobsError("{}: is not there", (path / name).string());
+    if (!packed.contents.contains(folder + "/" + name))
+      throw JobsError("{}: no such file, but {} lists it", (path / name).string(), kManifestName);
 }
 
 /// The files of one artifact, all intact; else throws JobsError saying what is wrong.
@@ -91,10 +92,11 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
       throw JobsError("{}: found a recorded size of {} bytes, expected at most {}", where, stored.bytes,
                       store.largest_file());
     auto bytes = store.get(fmt::format("{}/{}/{}", job, artifact.name, name), stored.bytes);
-    if (!bytes) throw JobsError("{}: no longer in the store", where);
+    if (!bytes) throw JobsError("{}: the file is no longer in the artifact store", where);
     if (bytes->size() != stored.bytes)
       throw JobsError("{}: found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
-    if (hex_digest("SHA256", *bytes) != stored.sha256) throw JobsError("{}: its SHA-256 differs: it is damaged", where);
+    if (hex_digest("SHA256", *bytes) != stored.sha256)
+      throw JobsError("{}: damaged: its SHA-256 is not the recorded one", where);
     contents[name] = *std::move(bytes);
   }
   return contents;
@@ -158,8 +160,8 @@ int64_t best_step_of(const fs::path& run) {
 void store_artifact(ArtifactStore& store, const std::string& job, const PackedArtifact& packed) {
   for (const auto& [name, bytes] : packed.contents)
     if (bytes.size() > store.largest_file())
-      throw StoreRefused("{}: {} bytes, and {} takes files of at most {}", name, bytes.size(), store.address(),
-                         store.largest_file());
+      throw StoreRefused("{}: found {} bytes, but the artifact store {} takes files of at most {}", name, bytes.size(),
+                         store.address(), store.largest_file());
   for (const auto& [name, bytes] : packed.contents)
     store.put(fmt::format("{}/{}/{}", job, packed.artifact.name, name), bytes);
 }
@@ -179,7 +181,8 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
         throw JobsError("artifact {}: holds no file at or below its path {}: it is damaged", artifact.name,
                         artifact.path);
       joined.insert(all.begin(), all.end());
-      if (do_collide(joined)) throw JobsError("{}: one of its files has the name of a folder of others", artifact.name);
+      if (do_collide(joined))
+        throw JobsError("artifact {}: found a file whose name is also that of a folder: it is damaged", artifact.name);
       all = std::move(joined);
       return &artifact;
     } catch (const StoreUnavailable&) {

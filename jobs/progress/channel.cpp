@@ -39,12 +39,13 @@ ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder, const Li
   if (!listen_address.host.empty()) tcp_listener_ = listen_tcp(listen_address, tcp_address_);
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) throw NodeError("{}: {}", name, std::strerror(errno));
+  if (mkdtemp(name.data()) == nullptr)
+    throw NodeError("{}: cannot make a folder for the socket of a job: {}", name, std::strerror(errno));
   own_folder_ = name;
   if (listen_at(name + "/agent.sock")) return;
   const int error = errno;
   rmdir(name.c_str());
-  throw NodeError("{}: cannot listen on a socket: {}", path_, std::strerror(error));
+  throw NodeError("{}: cannot listen on the socket of a job: {}", path_, std::strerror(error));
 }
 
 ProgressReceiver::~ProgressReceiver() {
@@ -82,8 +83,7 @@ void ProgressReceiver::accept_job(Descriptor peer) {
   if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/// Reads from peers over TCP until one sends the token. A job that reconnects replaces its former connection, whose end
-/// may be noticed later.
+/// Reads from peers over TCP until one sends the token. A job that reconnects replaces its former connection.
 void ProgressReceiver::accept_tcp_peers(const Complain& complain) {
   if (tcp_listener_.get() < 0) return;
   const auto send_away = [&](const UnverifiedPeer& peer, const char* why) {
@@ -242,7 +242,7 @@ void ProgressSender::send(const ProgressMessage& message) {
   try {
     pending_ += to_line(message);
   } catch (const JobsError& error) {
-    print_message("not sent to the agent: {}\n", error.what());
+    print_message("a message was not sent to the agent: {}\n", error.what());
   }
   flush(progress ? 0 : kPatience);
   if (pending_.size() > kPendingBytes) {
@@ -321,8 +321,7 @@ void die_with_parent_if_job() {
   if (std::getenv(kVariable) == nullptr) return;
   const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A parent that died between the two calls sends nothing any more. One that died before the first is noticed by the
-  // agent's supervisor, to whom its children fall.
+  // The parent may have died between the two calls. The agent's supervisor notices one that died before.
   if (getppid() != parent) _exit(128 + SIGKILL);
 }
 

@@ -9,37 +9,40 @@
 
 namespace foretime::jobs {
 
-/// Holds one message of a job; only the fields of its kind are set. A loss or metric that is not finite is sent as null
-/// and arrives as NaN.
+/// Holds one message of a job; only the fields of its kind are set. Numbers that are not finite arrive as NaN.
 struct ProgressMessage {
   enum class Kind { hello, progress, evaluation, checkpoint, result } kind = Kind::progress;
   int64_t step = 0, total_steps = 0;       // progress, evaluation, checkpoint, result
   double loss = 0, eta_seconds = -1;       // progress
   int64_t scored = 0;                      // progress: candidates scored by evaluations so far; rises between two steps
-  std::map<std::string, double> values{};  // progress: measurements of this step: losses, rates, memory
+  std::map<std::string, double> values{};  // progress: measurements of this step by name: losses, rates, memory
   int64_t iteration = 0;                   // evaluation: number of evaluations, including those before a resume
-  std::map<std::string, double> metrics{};  // evaluation, result
+  std::map<std::string, double> metrics{};  // evaluation, result: metrics by name
   std::string path{};                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                          // hello
-  /// Holds the skipped entries of values and metrics that are not numbers: text of the value, by metrics.NAME.
+  /// Entries of values and metrics that were skipped, because they are no numbers or their names are empty or above 200
+  /// bytes. Key: values.NAME or metrics.NAME; value: the text that was found, or the length of the name.
   std::map<std::string, std::string> invalid_entries{};
   bool operator==(const ProgressMessage&) const = default;
 };
-/// Limits a message: bytes of its line with the newline, and the number of metrics that are sent and kept.
+/// The most bytes of a message's line, with the newline, and the most values or metrics that a message may have.
 constexpr size_t kProgressLine = 64 << 10;
 constexpr size_t kProgressMetrics = 500;
 
-std::string to_line(const ProgressMessage& message);  // includes the newline; throws JobsError past the limits
-/// Parses JSON as Python's json.dumps writes it: NaN, Infinity and -Infinity become null. Throws
-/// nlohmann::json::exception.
+/// Returns the JSON line of a message with its newline. Throws JobsError if the message exceeds one of the limits.
+std::string to_line(const ProgressMessage& message);
+/// Parses JSON, also as Python's json.dumps writes it: NaN, Infinity and -Infinity become null. Throws
+/// nlohmann::json::exception for other text.
 nlohmann::json parse_python_json(const std::string& text);
-/// Parses a message. Entries of values and metrics that are null or not finite become NaN; entries that are not numbers
-/// go to `invalid_entries`. Throws JobsError if the line is not a message: not JSON, unknown kind, a field of the wrong
-/// type.
+/// Parses a message. Entries of values and metrics that are null or not finite become NaN; other entries that are no
+/// numbers go to `invalid_entries`. Throws JobsError if the line is not a message: too long, not JSON, an unknown type,
+/// or a field that is missing or has the wrong type.
 ProgressMessage parse_progress_message(const std::string& line);
 
-/// Returns the agent's message that asks a job to stop at the next step boundary, after a checkpoint.
-std::string stop_line(const std::string& reason);  // includes the newline
+/// Returns the agent's message, with the newline, that asks a job to write a checkpoint and stop at the next step
+/// boundary. Only the first 200 bytes of `reason` are sent.
+std::string stop_line(const std::string& reason);
+/// Returns whether a line is a stop_line().
 bool is_stop_line(const std::string& line);
 
 }  // namespace foretime::jobs

@@ -20,15 +20,16 @@ constexpr size_t kArtifactFiles = 256, kArtifactText = 64 << 10, kArtifactPath =
 }
 
 void check_artifact(const Artifact& artifact) {
-  if (!is_artifact_path(artifact.name)) refuse_artifact(artifact.name, "its name is none");
+  if (!is_artifact_path(artifact.name)) refuse_artifact(artifact.name, "its name is not a relative path");
   if (artifact.store.empty() || artifact.store.size() > kStoreAddress)
-    refuse_artifact(artifact.name, "its store is none");
-  if (!is_artifact_path(artifact.path)) refuse_artifact(artifact.name, "path: " + printable(artifact.path));
+    refuse_artifact(artifact.name, "the address of its store is empty or too long");
+  if (!is_artifact_path(artifact.path))
+    refuse_artifact(artifact.name, "not a relative path: " + printable(artifact.path));
   if (artifact.files.size() > kArtifactFiles)
-    refuse_artifact(artifact.name, fmt::format("{} files, at most {}", artifact.files.size(), kArtifactFiles));
+    refuse_artifact(artifact.name, fmt::format("{} files, expected at most {}", artifact.files.size(), kArtifactFiles));
   for (const auto& [file, stored] : artifact.files) {
-    if (!is_artifact_path(file)) refuse_artifact(artifact.name, "file: " + printable(file));
-    if (stored.sha256.size() != 64) refuse_artifact(artifact.name, printable(file) + ": no SHA-256");
+    if (!is_artifact_path(file)) refuse_artifact(artifact.name, "not a relative path: " + printable(file));
+    if (stored.sha256.size() != 64) refuse_artifact(artifact.name, printable(file) + ": SHA-256 without 64 digits");
   }
 }
 
@@ -59,13 +60,13 @@ std::string artifact_text(const Artifact& artifact) {
   auto text =
       ArtifactJson{{"store", artifact.store}, {"path", artifact.path}, {"step", artifact.step}, {"files", files}}
           .dump();
-  if (text.size() > kArtifactText) refuse_artifact(artifact.name, "too many files");
+  if (text.size() > kArtifactText) refuse_artifact(artifact.name, "its record is too large: too many files");
   return text;
 }
 
 Artifact parse_artifact(const std::string& name, const std::string& text) {
   if (text.size() > kArtifactText)
-    refuse_artifact(name, fmt::format("{} bytes, at most {}", text.size(), kArtifactText));
+    refuse_artifact(name, fmt::format("found a record of {} bytes, expected at most {}", text.size(), kArtifactText));
   Artifact artifact{.name = name};
   try {
     const auto json = ArtifactJson::parse(text);
@@ -74,7 +75,7 @@ Artifact parse_artifact(const std::string& name, const std::string& text) {
     // Whole numbers alone: others may not fit.
     if (json.contains("step")) {
       const auto step = json.at("step").get_ref<const uint64_t&>();
-      if (!std::in_range<int64_t>(step)) refuse_artifact(name, fmt::format("step {}, which no training has", step));
+      if (!std::in_range<int64_t>(step)) refuse_artifact(name, fmt::format("step {} is above 2^63 - 1", step));
       artifact.step = step;
     }
     for (const auto& [file, entry] : json.at("files").items())

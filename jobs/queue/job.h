@@ -8,7 +8,7 @@
 
 #include "configs/settings.h"
 
-/// A job and what becomes of it, as plain structs. docs/reference/jobs.md has the same as Redis keys and fields.
+/// Jobs, their leases, reports and results, as plain structs. docs/reference/jobs.md lists their Redis keys and fields.
 namespace foretime::jobs {
 
 FORETIME_CHOICE(JobKind, train, evaluate, export_, finetune);
@@ -17,37 +17,37 @@ FORETIME_CHOICE(JobKind, train, evaluate, export_, finetune);
 FORETIME_CHOICE(JobState, blocked,  // waits for other jobs to succeed
                 waiting,            // may be claimed
                 delayed,            // waits until a retry is due
-                held,               // belongs to a paused sweep, and was set aside by a claim
+                held,               // belongs to a paused sweep; a claim has passed over it
                 active,             // leased to an agent
                 succeeded,          // has a result; `stopped` says whether early stopping ended it
-                failed,             // will not work however often it is tried: settings, data
+                failed,             // would fail again: wrong settings or data
                 cancelled,          // by a user, or because a job that it needed did not succeed
-                dead                // failed max_attempts times
+                dead                // ended in errors max_attempts times, or lost too many leases in a row
 );
 
 std::string to_string(JobKind kind);
 std::string to_string(JobState state);
-/// Both throw JobsError for any other word.
-JobKind parse_job_kind(const std::string& text);
-JobState parse_job_state(const std::string& text);
+JobKind parse_job_kind(const std::string& text);    // throws JobsError for an unknown word
+JobState parse_job_state(const std::string& text);  // throws JobsError for an unknown word
+/// Returns whether a job in this state has ended: succeeded, failed, cancelled or dead.
 bool is_final(JobState state);
 
-/// Swept settings: full key -> value as configs::apply_override takes it. Sorted, so equal ones give equal bytes.
+/// Swept settings: full key -> value as configs::apply_override takes it.
 using Parameters = std::map<std::string, std::string>;
 
 /// The processors and GPUs that a job takes from an agent.
 struct Resources {
-  int64_t ranks = 1;       // the least number of ranks if most_ranks is set, else the number
+  int64_t ranks = 1;       // number of ranks; the least number if most_ranks is set
   int64_t cpus = 1;        // CPUs for each rank
   int64_t gpus = 0;        // GPUs for each rank
-  int64_t most_ranks = 0;  // each attempt takes as many of them as are free; 0: exactly `ranks`
+  int64_t most_ranks = 0;  // largest number of ranks; each attempt takes as many as fit; 0: exactly `ranks`
   bool elastic() const { return most_ranks != 0; }
   int64_t total_cpus() const { return ranks * cpus; }
   int64_t total_gpus() const { return ranks * gpus; }
   bool operator==(const Resources&) const = default;
 };
 
-/// The largest of everything that is written to Redis or believed when read back, in bytes unless said otherwise.
+/// The largest sizes of what is written to Redis or accepted when read back, in bytes unless stated otherwise.
 struct Limits {
   static constexpr size_t kSettings = 256 << 10;
   static constexpr size_t kParameters = 16 << 10;
@@ -57,18 +57,16 @@ struct Limits {
   static constexpr size_t kError = 4 << 10;
   static constexpr size_t kTrouble = 512;
   static constexpr size_t kLogLine = 2 << 10;
-  static constexpr int64_t kLogLines = 200;    // log lines kept for each job
-  static constexpr size_t kDependencies = 64;  // jobs that one job may wait for
-  static constexpr size_t kHistory = 8 << 10;  // packed, of a job that has not ended
-  static constexpr size_t kEndedHistory =
-      156;  // packed, of an ended job: one byte more takes Redis' next allocation size
-  static constexpr size_t kRecord = 4 << 20;  // memory that the record of a job takes in Redis
-  static constexpr int64_t kPriority = 4000;  // absolute value
-  static constexpr int64_t kAttempts = 1000;  // most that a job may ask for
+  static constexpr int64_t kLogLines = 200;     // log lines kept for each job
+  static constexpr size_t kDependencies = 64;   // jobs that one job may wait for
+  static constexpr size_t kHistory = 8 << 10;   // packed history of a job that has not ended
+  static constexpr size_t kEndedHistory = 156;  // packed history of an ended job; fits Redis' allocation of 160 bytes
+  static constexpr size_t kRecord = 4 << 20;    // memory that the record of a job takes in Redis
+  static constexpr int64_t kPriority = 4000;    // absolute value of a priority
+  static constexpr int64_t kAttempts = 1000;    // largest JobSpec::max_attempts
 };
 
-/// JobSpec::settings of a trial whose settings are those of its sweep (SweepSpec::settings), which are stored once for
-/// all trials. No YAML begins with @.
+/// The value of JobSpec::settings that means SweepSpec::settings of the job's sweep. No YAML begins with @.
 inline constexpr const char* kSweepSettings = "@sweep";
 
 /// A submitted job: its settings, which the agent checks against configs::Settings, or a command
@@ -76,49 +74,48 @@ inline constexpr const char* kSweepSettings = "@sweep";
 struct JobSpec {
   std::string id{};  // see job_id
   JobKind kind = JobKind::train;
-  std::string name{};   // a name that people read; printable, at most Limits::kName
-  std::string sweep{};  // id of the sweep, or empty
-  int64_t trial = -1;   // number in the sweep
-  /// train: settings as YAML (configs::to_yaml), over which the agent lays `parameters`; or kSweepSettings, which a
-  /// lease never has. evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see
-  /// jobs/sweep/finetune_job.h.
+  std::string name{};   // name for people; printable, at most Limits::kName bytes
+  std::string sweep{};  // id of the sweep; empty: none
+  int64_t trial = -1;   // number of the trial in the sweep, from 0; -1: none
+  /// train: settings as YAML (configs::to_yaml), which `parameters` override; kSweepSettings; or a program
+  /// (jobs/sweep/program_trial.h). evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see
+  /// jobs/sweep/finetune_job.h. A lease has the sweep's settings in place of kSweepSettings.
   std::string settings{};
   Parameters parameters{};  // the swept settings of this job; empty while deferred
-  bool deferred = false;    // bayes: whoever runs the job first decides its parameters
-  std::string metric{};     // objective, as in trainer.metric
-  bool maximize = true;
-  /// Ids of jobs that must succeed first; evaluate and export act on the first one, and so does finetune, if any.
+  bool deferred = false;    // bayes: the agent that runs the job first decides its parameters
+  std::string metric{};     // name of the metric that is the objective, as in trainer.metric
+  bool maximize = true;     // a larger objective is better
+  /// Ids of jobs that must succeed first. evaluate, export and finetune read the result of the first one.
   std::vector<std::string> after{};
   Resources resources{};
-  int64_t priority = 0;  // larger first
-  int64_t max_attempts = 3;
-  /// Key of the program that the job runs in place of foretime (jobs/sweep/program_trial.h), by which agents know
-  /// whether they can; 1 to 16 hexadecimal digits. Empty: it runs foretime.
+  int64_t priority = 0;      // jobs with a larger one are claimed first
+  int64_t max_attempts = 3;  // attempts that may end in an error before the job is dead
+  /// Key of the program that the job runs in place of foretime (program_key), by which agents know whether they have
+  /// the program; 1 to 16 lower-case hexadecimal digits. Empty: the job runs foretime.
   std::string program{};
   bool operator==(const JobSpec&) const = default;
 };
 
-/// Returns 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial,
-/// settings, parameters, after): the same job submitted twice has one id. Priority, name, resources and attempts do not
-/// count.
+/// Returns the id of a job: 16 hexadecimal digits of the SHA-256 of kind, sweep, trial, settings, parameters and after.
+/// Jobs that differ only in other members, such as priority, name and resources, have the same id.
 std::string job_id(const JobSpec& spec);
 /// Returns the first 16 hexadecimal digits of the SHA-256 of `text`.
 std::string content_id(const std::string& text);
 
-/// The right to run a job for a while. Everything that the holder writes carries it; an older one changes nothing.
+/// The right of an agent to run a job for a while. A call with an older lease changes nothing.
 struct Lease {
-  std::string job{};
-  std::string agent{};
-  int64_t fence = 0;    // rises with every claim of the job
-  std::string token{};  // chosen by the claiming agent; tells two leases of one fence apart after Redis lost a second
-  int64_t attempt = 1;  // failures so far + 1
-  std::string failed_on{};  // the agent of its first failure
-  int64_t deadline_ms = 0;  // end of the lease on Redis' clock
+  std::string job{};        // id of the job
+  std::string agent{};      // name of the holder
+  int64_t fence = 0;        // number that rises with every claim of the job
+  std::string token{};      // random text of the claim; differs if Redis lost writes and gave a fence out twice
+  int64_t attempt = 1;      // number of failures so far + 1
+  std::string failed_on{};  // name of the agent on which the job failed first; empty: none
+  int64_t deadline_ms = 0;  // end of the lease on Redis' clock, milliseconds since 1970
   JobSpec spec{};
   int64_t ranks = 0;         // ranks of this attempt of an elastic job; 0: spec.resources.ranks
-  std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
+  std::string checkpoint{};  // newest published checkpoint, relative to the run root; empty: none
   std::string history{};     // metrics of the earlier attempts, packed (history/history.h)
-  /// Returns what this attempt takes of its agent.
+  /// Returns the resources of this attempt; never elastic.
   Resources resources() const {
     return {
         .ranks = ranks > 0 ? ranks : spec.resources.ranks, .cpus = spec.resources.cpus, .gpus = spec.resources.gpus};
@@ -128,79 +125,82 @@ struct Lease {
 /// The ways in which an attempt ends.
 FORETIME_CHOICE(Outcome,  //
                 succeeded,
-                stopped,    // by early stopping: counts as succeeded, the checkpoint is kept
-                cancelled,  // by request, at a step boundary
-                preempted,  // the agent drains, or somebody preempted the job: back to waiting, no attempt is used up
-                error,      // may work next time: delayed with back-off, or dead after max_attempts
-                failed      // will not work however often it is tried
+                stopped,    // ended by early stopping: the job has succeeded
+                cancelled,  // ended by request
+                preempted,  // the agent drains, or somebody preempted the job: it waits again and no attempt is used up
+                error,      // may work next time: the job is delayed, or dead after max_attempts
+                failed      // would fail again: the job has failed
 );
 std::string to_string(Outcome outcome);
 
-/// JobResult::checkpoint if the checkpoint that was published before is gone.
+/// The value of JobResult::checkpoint if the checkpoint that was published before is gone.
 inline constexpr const char* kNoCheckpoint = "-";
 
+/// The result of an attempt, which the agent writes when the attempt has ended.
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
-  std::map<std::string, double> metrics{};  // metrics of the final evaluation, else of the last one
-  std::optional<double> objective{};        // value of the job's metric
-  std::string checkpoint{};                 // relative to the run root; empty: as published, or kNoCheckpoint
-  std::string error{};                      // reason of error, failed and, if known, preempted
-  int64_t exit_code = 0;
-  double seconds = 0;     // duration of this attempt
-  std::string history{};  // thinned history of an ended job, packed; empty: unchanged
-  /// preempted: by somebody whom this agent did not ask, or by the storage. Then the job waits with back-off, and is
-  /// dead after too many of these in a row.
+  std::map<std::string, double> metrics{};  // metrics of the final evaluation, or else of the last one
+  std::optional<double> objective{};        // value of the job's metric; empty: none
+  std::string checkpoint{};  // relative to the run root; empty: the published one stays; kNoCheckpoint: it is gone
+  std::string error{};       // reason of error, failed and, if known, preempted
+  int64_t exit_code = 0;     // exit code of the command; 128 + signal after a signal; -1: it was not started
+  double seconds = 0;        // duration of this attempt
+  std::string history{};     // thinned history of an ended job, packed; empty: unchanged
+  /// Set for preempted if this agent did not ask for it, or if the storage failed. The job then waits with back-off,
+  /// and is dead after QueueSettings::most_preemptions of these in a row.
   bool unasked = false;
 };
 
-/// Returns whether an attempt was preempted by storage that failed (exit code 74).
+/// Returns whether an attempt was preempted because its storage failed (`unasked` with exit code 74).
 bool ended_by_storage(const JobResult& result);
 
 /// An agent's report about a running job.
 struct JobReport {
   int64_t step = 0, total_steps = 0;
   double eta_seconds = -1;            // expected remaining seconds; below 0: unknown
-  std::optional<double> loss{};       // the newest one; empty: the job has sent none
-  int64_t iteration = 0;              // evaluations so far; the resource of early stopping
-  std::optional<double> objective{};  // value of the job's metric at that evaluation
-  std::map<std::string, double> metrics{};
-  std::string checkpoint{};              // newly published; empty: none since the last report
-  std::vector<std::string> log_lines{};  // new ones
+  std::optional<double> loss{};       // newest training loss; empty: the job has sent none
+  int64_t iteration = 0;              // number of evaluations so far, with which the rungs of early stopping compare
+  std::optional<double> objective{};  // value of the job's metric at that evaluation; empty: no new evaluation
+  std::map<std::string, double> metrics{};  // metrics of that evaluation
+  std::string checkpoint{};              // newly published, relative to the run root; empty: none since the last report
+  std::vector<std::string> log_lines{};  // lines since the last report
   std::string history{};                 // metrics of all attempts, packed (history/history.h); empty: unchanged
 };
 
 /// The queue's instruction to the holder of a lease.
 enum class Directive {
   proceed,
-  stop,    // early stopping: checkpoint, then finish as stopped
-  cancel,  // asked for: checkpoint at the step boundary, then finish as cancelled
-  lost     // a newer lease exists: kill the job, write nothing
+  stop,    // early stopping: write a checkpoint, then finish as stopped
+  cancel,  // somebody cancelled the job: write a checkpoint, then finish as cancelled
+  lost     // the lease is no longer valid: kill the job and write nothing
 };
 
 /// Everything that Redis holds about one job.
 struct JobRecord {
   JobSpec spec{};
   JobState state = JobState::waiting;
-  int64_t attempt = 0, failures = 0, fence = 0;
-  int64_t lost = 0, preemptions = 0;  // leases, and preemptions unasked: in a row without progress in between
+  int64_t attempt = 0, failures = 0, fence = 0;  // failures: attempts that ended in an error
+  int64_t lost = 0;                              // leases lost in a row without progress in between
+  int64_t preemptions = 0;           // preemptions in a row that nobody asked for, without progress in between
   int64_t attempt_ranks = 0;         // ranks of the newest attempt of an elastic job; 0: no attempt yet, or not elastic
-  std::string agent{}, failed_on{};  // failed_on: the agent of the first failure that was its own
+  std::string agent{}, failed_on{};  // agents of the newest attempt and of the first one that ended in an error
+  /// Times in milliseconds since 1970 on Redis' clock; 0: never. `due_ms` is the time of a delayed job's retry.
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;
-  double eta_seconds = -1, seconds = 0;
-  std::optional<double> loss{};  // the newest one; empty: none was measured, or the job has succeeded
+  double eta_seconds = -1, seconds = 0;  // expected remaining seconds, below 0: unknown; seconds of the last attempt
+  std::optional<double> loss{};          // newest training loss; empty: none was measured, or the job has succeeded
   std::optional<double> objective{}, best_objective{};
   std::map<std::string, double> metrics{};
   std::string checkpoint{}, error{}, reason{};  // reason: why it was stopped, cancelled or delayed
-  std::string history{};                        // packed (history/history.h): what all attempts measured
-  bool stopped = false, cancel_requested = false;
-  int64_t log_lines = 0;  // ever written; the ring holds the last Limits::kLogLines
-  int64_t results = 0;    // results written: 0 or 1
-  /// Milliseconds since the lease of an active job ran out, so that it waits for an agent to take it over; 0: it has
-  /// not. Only QueueReader::job and QueueReader::jobs know it.
+  std::string history{};                        // metrics of all attempts, packed (history/history.h)
+  bool stopped = false;                         // succeeded by early stopping
+  bool cancel_requested = false;
+  int64_t log_lines = 0;  // lines of the log ever written; Redis keeps the last Limits::kLogLines
+  int64_t results = 0;    // number of results written: 0 or 1
+  /// Milliseconds since the lease of an active job ran out, after which another agent may take the job over; 0: below
+  /// two seconds. Only QueueReader::job and QueueReader::jobs set it.
   int64_t overdue_ms = 0;
-  /// The reason why the record cannot be read; empty: it was read. The other members are then the readable fields, or
-  /// defaults.
+  /// The reason why the record cannot be read; empty: it was read. Other members have the readable fields, or defaults.
   std::string unreadable{};
 };
 

@@ -87,8 +87,7 @@ bool maximizes(const std::string& goal) {
   return goal == "maximize";
 }
 
-/// Sets members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and `salvage` is told
-/// the field and what is wrong; otherwise it is thrown.
+/// Sets members from the fields of a hash. Passes errors to `salvage` and keeps the default; else throws them.
 struct FieldParser {
   const HashReader& read;
   const Fields& fields;

@@ -14,28 +14,31 @@
 #include "jobs/queue/job.h"
 #include "jobs/queue/queue.h"
 
-/// Jobs and sweeps as the hashes of docs/reference/jobs.md.
+/// Converts jobs and sweeps to and from the Redis hashes of docs/reference/jobs.md.
 namespace foretime::jobs {
 
-/// The fields of one Redis hash, each read with its limit. A field that is missing or empty gives the default; one that
-/// is malformed or too large throws DamagedRecord naming `who`, the field, what was found and what was expected.
+/// Reads the fields of one Redis hash. A field that is missing or empty gives the default. A field that is malformed or
+/// too large throws DamagedRecord, whose message has `who`, the field, what was found and what was expected.
 class HashReader {
  public:
   using Fields = std::map<std::string, std::string>;
-  /// `fields` must outlive the reader.
+  /// `who` names the record in messages. `fields` must outlive the reader.
   HashReader(std::string who, const Fields& fields) : who_(std::move(who)), fields_(fields) {}
   const std::string& who() const { return who_; }
 
   /// Returns a field of at most `limit` bytes.
   std::string text(const std::string& field, size_t limit) const;
+  /// Returns an integer; `missing` if the field is missing or empty.
   int64_t integer(const std::string& field, int64_t missing = 0) const;
+  /// Returns an integer of 0 or more; `missing` if the field is missing or empty.
   uint64_t natural(const std::string& field, uint64_t missing = 0) const;
-  /// Returns a time since 1970, in milliseconds or seconds; far from the limits of its type, so that times can be
-  /// subtracted.
+  /// Returns a time since 1970, an integer of at most 9e15 in absolute value; 0 if it is missing.
   int64_t time(const std::string& field) const;
+  /// Returns a number, which may be infinite or NaN; empty if the field is missing or empty.
   std::optional<double> number(const std::string& field) const;
+  /// Returns whether the field is "1".
   bool flag(const std::string& field) const { return text(field, kNumber) == "1"; }
-  /// Returns one of several words, as `parse` takes it, which throws JobsError for any other.
+  /// Returns parse(text of the field), "" if it is missing. A JobsError of `parse` becomes DamagedRecord.
   template <class Parse>
   auto word(const std::string& field, const Parse& parse) const {
     const auto value = text(field, Limits::kName);
@@ -46,6 +49,7 @@ class HashReader {
                           printable_utf8(error.what()));
     }
   }
+  /// Returns the value of a JSON field of at most `limit` bytes.
   template <class Value>
   Value json(const std::string& field, size_t limit) const {
     const auto value = text(field, limit);
@@ -57,11 +61,12 @@ class HashReader {
     }
   }
 
+  /// Throws DamagedRecord: "WHO: field FIELD: FOUND, expected EXPECTED; was it written by another program?"
   [[noreturn]] void damaged(const std::string& field, const std::string& found, const std::string& expected) const;
 
  private:
-  static constexpr size_t kNumber = 40;
-  /// Returns the beginning of `value`, fit for a terminal.
+  static constexpr size_t kNumber = 40;  // most bytes of a number
+  /// Returns the first 40 bytes of `value` in quotes, made printable.
   static std::string quoted(const std::string& value);
 
   std::string who_;
@@ -73,8 +78,8 @@ using Fields = std::map<std::string, std::string>;
 /// Marks a bool that is written as maximize or minimize.
 struct Goal {};
 
-/// The fields of a job's hash that are submitted: calls `field` with the name, the member, and its limit in bytes where
-/// it is text or JSON. `Spec` is JobSpec or const JobSpec.
+/// Calls `field` for each field of a job's hash that is submitted, with the name, the member of `spec`, and for text
+/// and JSON the limit in bytes. `Spec` is JobSpec or const JobSpec.
 template <class Spec, class Field>
 void visit_submitted(Spec& spec, Field&& field) {
   field("kind", spec.kind);
@@ -96,8 +101,8 @@ void visit_submitted(Spec& spec, Field&& field) {
   field("program", spec.program, Limits::kName);
 }
 
-/// Calls `field` with all other fields of a job's hash that programs read. What scripts keep for themselves is in
-/// docs/reference/jobs.md.
+/// Calls `field` as visit_submitted() does for all other fields of a job's hash that programs read.
+/// docs/reference/jobs.md lists those that only the scripts use.
 template <class Record, class Field>
 void visit_progress(Record& record, Field&& field) {
   field("state", record.state);
@@ -132,7 +137,7 @@ void visit_progress(Record& record, Field&& field) {
   field("history", record.history, Limits::kHistory);
 }
 
-/// Calls `field` with the fields of a sweep's hash that are submitted.
+/// Calls `field` as visit_submitted() does for the fields of a sweep's hash that are submitted.
 template <class Spec, class Field>
 void visit_sweep(Spec& spec, Field&& field) {
   field("name", spec.name, Limits::kName);
@@ -147,26 +152,25 @@ void visit_sweep(Spec& spec, Field&& field) {
   field("eta", spec.halving.eta);
 }
 
-/// Returns field, value, field, value… of what is submitted, each by itself, without fields that have their usual
-/// value.
+/// Returns the submitted fields of a job as name, value, name, value…, without fields that have their default value.
 std::vector<std::string> spec_fields(const JobSpec& spec);
+/// Returns all submitted fields of a sweep as name, value, name, value….
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 
-/// Returns the fields in an answer to HGETALL. Throws RedisUnavailable where it is something else.
+/// Returns the fields in an answer to HGETALL. Throws RedisUnavailable if the reply is not an array of texts or nil.
 Fields fields_of(const redisReply& reply);
-/// Returns the names and values that a script packed as MessagePack (cmsgpack.pack): one string in place of an answer
-/// for each. Throws RedisUnavailable where it is something else.
+/// Returns the fields in a MessagePack array NAME, VALUE, NAME, VALUE…. Throws RedisUnavailable for other bytes.
 Fields packed_fields(const std::string& packed);
-/// Returns the record of a job. Fields that are missing or empty keep the default of the struct, but `kind` and
-/// `state`, which must be there. Throws DamagedRecord naming job and field where a value is malformed or above its
-/// limit; the message has `key`, if given, in place of the job.
+/// Returns the record of a job from the fields of its hash, packed or not. Fields that are missing or empty keep the
+/// default of the struct, but `kind` and `state` must be there. Throws DamagedRecord if a value is malformed or above
+/// its limit; the message begins with `key`, or with "job ID" if `key` is empty.
 JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
-/// Returns what can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong
-/// first.
+/// Returns the record of a job that may be damaged: unreadable fields keep their default, and `unreadable` describes
+/// the first one.
 JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key);
+/// Returns the sweep in the fields of its hash. Throws DamagedRecord, whose message begins with `key`.
 SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key);
-/// Returns what can be read of a damaged sweep. Fields that cannot be read keep their default and go into `damage`,
-/// with what is wrong.
+/// Returns a sweep that may be damaged: unreadable fields keep their default, and `damage` gets a message for each.
 SweepSpec salvaged_sweep(const std::string& id, const Fields& fields, const std::string& key,
                          std::map<std::string, std::string>& damage);
 

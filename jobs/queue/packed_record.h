@@ -9,27 +9,27 @@
 #include "jobs/queue/job_hash.h"
 
 /// Packs many fields of a job's hash into two (docs/reference/jobs.md, "Fields of a job"): `spec`, JSON of the
-/// submitted fields, which never change, and `lease`, the fields of the newest claim. A separate field overrides a
-/// packed one.
+/// submitted fields, and `lease`, the fields of the newest claim. A separate field that is not empty wins.
 namespace foretime::jobs {
 
-/// Returns field, value, field, value… of the hash of a job that is submitted.
+/// Returns the hash of a newly submitted job as name, value, name, value…, with the field `spec`.
 std::vector<std::string> submitted_fields(const JobSpec& spec);
 
-/// Returns the end of the key {prefix}:waiting:… where jobs like this one wait: cCgG, or cCgGpPROGRAM if it has a
-/// program. C and G are its CPUs and GPUs, over all ranks.
+/// Returns the end of the key {prefix}:waiting:… of the jobs with the same Demand as this one: cCgG, or cCgGpPROGRAM if
+/// the job has a program. C and G are the CPUs and GPUs of all ranks (the least number of ranks of an elastic job).
 std::string waiting_shape(const JobSpec& spec);
-/// Reads what waiting_shape writes; empty where the text is none.
+/// Parses the text of waiting_shape(); empty for any other text.
 std::optional<Demand> parse_waiting_shape(const std::string& shape);
 
-/// Returns all fields by name. Throws DamagedRecord naming `who` where the packed ones are damaged.
+/// Returns `fields` and those that are packed in `spec` and `lease`. Throws DamagedRecord, whose message begins with
+/// `who`, if a packed field is damaged.
 Fields unpacked(const Fields& fields, const std::string& who);
 
-/// Returns the field that holds this one where it is none by itself: spec, lease or nothing.
+/// Returns the name of the packed field that may hold `field`: "spec", "lease" or "".
 std::string_view packed_in(std::string_view field);
 
-/// Returns the transitions that one entry of the stream of events describes, oldest first, each with the fields of
-/// docs/reference/jobs.md: a submission may name more jobs.
+/// Returns the transitions in one entry of the stream of events, oldest first: one for each job in the fields `job` and
+/// `more`. Several jobs may be submitted in one entry.
 std::vector<Fields> transitions_of(Fields entry);
 
 }  // namespace foretime::jobs

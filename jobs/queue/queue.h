@@ -26,7 +26,7 @@ struct ClaimRequest {
   Milliseconds term{30000};
   /// The free CPUs of each host of an agent with several hosts; they add up to free_cpus. A rank is on one host.
   std::vector<int64_t> free_of_hosts{};
-  /// True if the agent runs programs of jobs (JobSpec::program), except those whose keys are in lacking_programs.
+  /// Set if the agent runs programs of jobs (JobSpec::program), except those whose keys are in lacking_programs.
   bool runs_programs = false;
   std::vector<std::string> lacking_programs{};
   /// Returns whether a job with this program may be claimed; empty: a job that runs foretime.
@@ -70,7 +70,7 @@ struct AgentInfo {
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
   bool leaving = false;        // forget this agent
   std::string trouble{};       // reason why it claims nothing, at most Limits::kTrouble bytes; empty: it claims
-  bool runs_programs = false;  // whether it runs jobs with a JobSpec::program
+  bool runs_programs = false;  // true if it runs jobs with a JobSpec::program
   bool operator==(const AgentInfo&) const = default;
 };
 
@@ -134,8 +134,8 @@ class JobQueue {
   /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records
   /// precede it that another claim must continue: WakeUps then say so.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
-  /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
-  /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.
+  /// Moves the lease's deadline to `term` from now, also after the deadline has passed. If reap() has already taken the
+  /// lease away, any call with the lease restores it, unless another agent has claimed the job.
   virtual Directive renew(const Lease& lease, Milliseconds term) = 0;
   /// Writes progress; where the report carries an objective at a new rung, decides whether the trial continues. A trial
   /// that was told to stop is told so again at each report.
@@ -169,8 +169,9 @@ class JobQueue {
   virtual void resume(const std::string& sweep) = 0;
 
   /// Repairs in bounded batches. Anybody may call it at any time.
-  /// - Jobs with an expired lease, and active ones without a lease, wait again: at once for the first time, after n > 1
-  ///   losses in a row once half to all of min(cap, base 2^(n-2)) has passed. After `most_losses` they are dead.
+  /// - Jobs with an expired lease, and active ones without a lease, wait again: at once after the first loss, and after
+  ///   n losses in a row within loss_backoff_cap / 2^(most_losses - 1 - n), at the earliest after half of it. After
+  ///   `most_losses` in a row they are dead; losses that other agents shared do not count, up to ten times as many.
   /// - Retries that are due, and jobs of resumed sweeps, wait again.
   /// - Cancellations of sweeps continue.
   /// - Finished jobs past their time to live are forgotten.
@@ -240,8 +241,8 @@ void check(const SweepSpec& sweep);
 void check(const ClaimRequest& request);
 void check(const AgentInfo& agent);
 
-/// Leaves out metrics that are not finite, and cuts long lines and errors. Throws JobsError: metrics or checkpoint path
-/// above their limits. Of too many lines the queue itself keeps the last.
+/// Leaves out metrics that are not finite and too long a history, and cuts long lines and errors. Throws JobsError for
+/// metrics or a checkpoint path above their limits. Of too many lines the queue itself keeps the last.
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 

@@ -70,8 +70,7 @@ JobRecord checked_record(const std::string& key, const std::string& id, const Fi
   return record;
 }
 
-/// Returns what can be read of a record, with a mark where it is damaged: one job must not keep people from seeing the
-/// others.
+/// Returns what can be read of a record, with a mark where it is damaged.
 JobRecord marked_record(const std::string& key, const std::string& id, const Fields& fields) {
   try {
     return checked_record(key, id, fields);
@@ -423,8 +422,7 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
   const Arguments count = {"HGET", key("job:" + id), "log_lines"};
   std::vector<Reply> replies;
   std::map<size_t, std::string> wrong;
-  // The ring and its count belong together where the count did not change around it. A job that writes without end is
-  // read as it comes.
+  // The ring and its count belong together if the count did not change meanwhile.
   for (int i = 0; i < kTornReads; ++i) {
     wrong.clear();
     replies = ask({count, {"LRANGE", list, std::to_string(-Limits::kLogLines), "-1"}, count}, &wrong);

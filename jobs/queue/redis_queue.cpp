@@ -16,8 +16,7 @@
 namespace foretime::jobs {
 namespace {
 
-// Calls of one claim that set jobs of paused sweeps aside, or end damaged records. Where that is not enough, the
-// scripts wake who listens, so that the next claim comes at once.
+// Calls of one claim that pass over paused sweeps and damaged records. After them, the scripts wake all listeners.
 constexpr int kClaimRounds = 16;
 
 // Bounds of a bulk submission: a script of so many jobs takes Redis about two milliseconds.

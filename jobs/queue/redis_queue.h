@@ -13,12 +13,12 @@
 
 namespace foretime::jobs {
 
-/// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
-/// that it happens whole or not at all; a transition of many jobs runs its script again for each batch of them. As
-/// thread-safe as its client: one for each thread. Members without a comment are described at JobQueue.
+/// The queue in Redis; docs/reference/jobs.md lists its keys. Each transition is one Lua script (jobs/queue/scripts),
+/// so that it happens whole or not at all; submit_all, cancel_sweep and resume run a script for each batch of jobs. Not
+/// thread-safe: make one for each thread. Members without a comment are described at JobQueue.
 class RedisQueue final : public JobQueue {
  public:
-  /// `client` and `scripts` must outlive the queue. Talks to Redis at the first call.
+  /// `client` and `scripts` must outlive the queue. Connects at the first call.
   RedisQueue(RedisClient& client, QueueSettings settings, const Scripts& scripts = queue_scripts());
 
   bool create_sweep(const SweepSpec& sweep) override;
@@ -38,11 +38,11 @@ class RedisQueue final : public JobQueue {
   void pause(const std::string& sweep) override;
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
-  /// Sets how long finished jobs are kept: for the whole queue, as its first agent says, until `change`. Returns what
-  /// holds now.
+  /// Proposes the rules for finished jobs of the whole queue, and returns the rules that hold. A member of `keep` sets
+  /// a rule that the queue lacks, and replaces one with `change`; an empty member changes nothing.
   Retention agree_to_keep(const Retention& keep, bool change);
-  /// Returns a text that no other queue has, by which what agents leave on disk is known as this one's. It is
-  /// `proposal` where the queue had none; with an empty one, the queue stays without.
+  /// Returns the queue's identity, a text that no other queue has and by which agents mark their files. If the queue
+  /// has none, `proposal` becomes its identity; an empty `proposal` changes nothing, and the result may be empty.
   std::string identity(const std::string& proposal);
   void heartbeat_agent(const AgentInfo& agent) override;
   KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
@@ -61,25 +61,29 @@ class RedisQueue final : public JobQueue {
 
  private:
   using Arguments = std::vector<std::string>;
-  /// Returns the script's answer, an array whose first element is a word. Throws JobRefused where that is "refused".
+  /// Runs the script of this name and returns its answer, an array whose first element is a word. Throws JobRefused
+  /// with the second element if that word is "refused".
   Reply run(const std::string& script, const Arguments& arguments);
+  /// Runs a script and returns the first word of its answer.
   std::string run_word(const std::string& script, const Arguments& arguments);
+  /// Runs a script and returns the directive that its first word names; `proceed` for an unknown word.
   Directive run_directive(const std::string& script, const Arguments& arguments);
   Arguments lease_arguments(const Lease& lease) const;
+  /// Runs the script `artifact`; `what` is room or keep.
   KeptArtifact run_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
                             const std::vector<std::string>& roles, bool ended);
   Arguments claim_arguments(const ClaimRequest& request) const;
   Arguments finish_arguments(const Lease& lease, const JobResult& result, double jitter) const;
-  /// Returns the lease in what a claim answered from `reply`'s element `first` on. Empty: the job's record cannot be
-  /// read, and it has ended for that.
+  /// Returns the lease in the answer of a claim, which begins at element `first` of `reply`. Ends a job whose record
+  /// cannot be read, and returns empty.
   std::optional<Lease> read_lease(const ClaimRequest& request, const redisReply& reply, size_t first);
 
   RedisClient& client_;
   QueueSettings settings_;
   std::string prefix_;  // {prefix}:
-  /// The settings of the sweep that the last claim met, which need not come with each of its trials.
+  /// The settings of the sweep of the last claimed trial, which Redis need not send again.
   struct SharedSettings {
-    std::string sweep_and_creation{};  // ID CREATED_MS
+    std::string sweep_and_creation{};  // "ID CREATED_MS" of the sweep
     std::string settings{};
   };
   SharedSettings shared_;

@@ -9,8 +9,7 @@
 
 namespace foretime::jobs {
 
-/// A text of at most `capacity` bytes that allocates nothing, for async-signal-safe functions. What exceeds it is left
-/// out.
+/// A text for async-signal-safe functions, which allocates nothing. add() drops what exceeds `capacity` bytes.
 template <size_t capacity>
 class BoundedText {
  public:

@@ -167,8 +167,7 @@ class Guardian {
     next_beat_ = now_ms() + kOwnerBeatMs;
   }
 
-  /// Returns whether the file `owner` is still the one that was made for this guardian. Where that cannot be known (an
-  /// error of the storage) it counts as such.
+  /// Returns whether the file `owner` is still the one of this guardian; true if the storage fails.
   bool owns() const {
     struct stat ours {
     }, there{};
@@ -205,8 +204,7 @@ class Guardian {
     return continues;
   }
 
-  /// Returns whether there was no user for `linger`. Then users.lock is held, so that whoever comes now waits until the
-  /// end and then finds no server.
+  /// Returns whether there was no user for `linger`. Then users.lock is held, so that new users wait for the end.
   bool has_no_users() {
     if (flock(plan_.users_lock, LOCK_EX | LOCK_NB) != 0) {
       last_user_ = now_ms();
@@ -233,8 +231,7 @@ class Guardian {
     pause_ = pause_ * 2 < kLongestPauseMs ? pause_ * 2 : kLongestPauseMs;
   }
 
-  /// Collects a server that has ended. False: it ended of itself before it ever answered (damaged data, say): its log
-  /// says why, and whoever waits for it sees that the guardian has gone.
+  /// Collects a server that has ended. Returns false if it exited before any server answered.
   bool reap() {
     int status = 0;
     if (server_ <= 0 || waitpid(server_, &status, WNOHANG) != server_) return true;

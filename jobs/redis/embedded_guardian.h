@@ -15,8 +15,8 @@ struct ServerSetting {
   const char* value;
 };
 
-/// All settings of an embedded redis-server. They are its arguments, so that no file that it fails to find can make it
-/// open a port, and the guardian asks the server for each of them after its start.
+/// All settings of an embedded redis-server. They are passed as arguments rather than in a file, and the guardian asks
+/// the server for the value of each one after the start.
 inline constexpr std::array<ServerSetting, 13> kServerSettings = {{
     {"port", "0"},
     {"bind", "127.0.0.1"},
@@ -34,38 +34,43 @@ inline constexpr std::array<ServerSetting, 13> kServerSettings = {{
     {"hash-max-listpack-value", "1024"},
 }};
 
-/// Everything that the forked guardian of an embedded Redis needs, made before the fork: between fork and exec only
-/// async-signal-safe functions are called, since other threads of the starter may have held any lock. All descriptors
-/// are above 2 and close on exec.
+/// Everything that the forked guardian of an embedded Redis needs, made before the fork: after it only
+/// async-signal-safe functions are called, since another thread may have held a lock. Descriptors are above 2 and close
+/// on exec.
 struct GuardianPlan {
-  const char* server_path = nullptr;  // redis-server, an absolute path
-  char* const* arguments = nullptr;
-  char* const* environment = nullptr;
-  int64_t linger_ms = 0;
-  int folder = -1;         // working folder of the server and of the guardian
-  int users_lock = -1;     // opened for the guardian alone, not locked
-  int guardian_lock = -1;  // locked by the starter, who closes its copy after the fork; it holds a line, and is emptied
-                           // when the guardian gives up
-  int owner_file = -1;     // embedded_owner.h; the guardian adds its number, touches it and removes it
-  int server_lock = -1;    // not locked; the server inherits it
+  const char* server_path = nullptr;   // redis-server, an absolute path
+  char* const* arguments = nullptr;    // arguments of redis-server; null ends them
+  char* const* environment = nullptr;  // environment of redis-server; null ends it
+  int64_t linger_ms = 0;               // time without a user after which the server is stopped
+  int folder = -1;                     // working folder of the server and of the guardian
+  int users_lock = -1;                 // users.lock, opened for the guardian alone, not locked
+  int guardian_lock = -1;  // guardian.lock, locked by the starter; the guardian empties the file if it gives up
+  int owner_file = -1;     // the file `owner` (embedded_owner.h)
+  int server_lock = -1;    // server.lock, not locked; the server inherits the descriptor
   int dev_null = -1;
-  char* command_line = nullptr;  // the starter's, in memory; the guardian replaces it by `title`
-  size_t command_line_size = 0;
+  char* command_line = nullptr;  // memory of the starter's command line, which the guardian overwrites with `title`
+  size_t command_line_size = 0;  // bytes of `command_line`
   const char* title = "";
-  StoreRecord store_record{};  // the append-only file when the starter read it
+  StoreRecord store_record{};  // state of the append-only file when the starter checked it
 };
 
-/// Lives the life of the process between starter and guardian, which makes the guardian an orphan in a session of its
-/// own, so that the starter need not wait for it. Called in the child of a fork, with all signals blocked. Its exit
-/// status is 0 when the guardian was forked.
+/// Forks the guardian in a new session and exits, so that the starter need not wait for the guardian. Must be called in
+/// the child of a fork, with all signals blocked. The exit status is 0 if the guardian was forked, otherwise errno.
 [[noreturn]] void leave_guardian(const GuardianPlan& plan);
 
-/// The interval at which a guardian touches the owner file.
+/// The interval at which a guardian touches the file `owner`.
 constexpr int64_t kOwnerBeatMs = 5000;
 
-enum class Answer { none, loading, ready, wrong_settings };
-/// Sends PING to the Redis at that socket (path below 108 bytes), and asks it for each setting of `expected`. Then
-/// `wrong`, if given, is the first one that has another value. Async-signal-safe.
+/// Holds the result of ask_redis().
+enum class Answer {
+  none,           // no connection, or no answer in time
+  loading,        // Redis loads its data
+  ready,          // Redis answers; a busy Redis is not asked for its settings
+  wrong_settings  // a setting has another value than expected
+};
+/// Sends PING to the Redis at a socket, and asks for each setting of `expected`. On wrong_settings, sets `wrong`,
+/// unless null, to the first one with another value. Waits at most `timeout_ms` in all. The path must be below 108
+/// bytes. Async-signal-safe.
 Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const ServerSetting> expected = {},
                  const ServerSetting** wrong = nullptr);
 

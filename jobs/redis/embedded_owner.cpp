@@ -42,8 +42,7 @@ std::chrono::nanoseconds file_system_time(const EmbeddedFolder& folder, const De
                   owner.pid, printable(owner.host), host_name()));
 }
 
-/// Returns whether that guardian of another machine shows no sign of life. False: its file has gone or was replaced
-/// meanwhile.
+/// Returns whether that guardian of another machine shows no sign of life. False: its file was replaced.
 bool is_silent(const EmbeddedFolder& folder, const FolderOwner& owner, const Descriptor& start_lock,
                std::chrono::steady_clock::time_point limit) {
   auto age = file_system_time(folder, start_lock) - owner.touched;

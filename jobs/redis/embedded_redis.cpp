@@ -54,7 +54,7 @@ bool has_given_up(const Descriptor& guardian) {
 }
 
 /// Finds the memory of this process's command line (proc(5): fields 48 and 49 of stat), where the guardian writes its
-/// title: `pkill -f "foretime agent"` must not hit it, and a list of processes should name it.
+/// title: `pkill -f "foretime agent"` must not hit it.
 void find_command_line(GuardianPlan& plan) {
   const auto stat = kernel_text("/proc/self/stat");
   const auto name_end = stat.rfind(')');

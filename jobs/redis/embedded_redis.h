@@ -10,35 +10,37 @@
 
 namespace foretime::jobs {
 
-/// Moves a descriptor above 2, where no stray output can hit it if this process runs with its standard streams closed.
+/// Takes ownership of a descriptor and returns it, or a copy above 2 if it is 0, 1 or 2, which stray output could hit
+/// if this process runs with closed standard streams.
 Descriptor above_standard(int descriptor);
 
-/// The folder of an embedded Redis. Everything is opened relative to its descriptor, so that nobody can put another
-/// folder in its place. Every function throws RedisUnavailable, or RedisStorageError where the storage fails; all
-/// descriptors are above 2 and close on exec.
+/// The folder of an embedded Redis. Its files are opened relative to its descriptor, so that nobody can put another
+/// folder in its place. All descriptors are above 2 and close on exec.
 class EmbeddedFolder {
  public:
-  /// Makes `root`/.redis (0700) where it does not exist. Refuses one that is a link, belongs to another user, or that
-  /// others may enter.
+  /// Opens `root`/.redis, which it makes (mode 0700) if it does not exist. Throws RedisUnavailable if that is no
+  /// folder, belongs to another user, or admits others by its mode, and RedisStorageError if the storage fails.
   explicit EmbeddedFolder(const std::filesystem::path& root);
 
   const std::filesystem::path& path() const { return path_; }  // absolute
   int descriptor() const { return descriptor_.get(); }
-  /// Returns the path of redis.sock, always below the 108 bytes of a socket's address; by /proc/self/fd where its name
-  /// is longer, which means something in this process only, and while this object lives.
+  /// Returns the path of redis.sock in less than the 108 bytes that a socket's address holds. A longer path is replaced
+  /// by one in /proc/self/fd, which is valid only in this process and while this object lives.
   std::string socket() const;
 
+  /// Opens a file of the folder with open(2)'s `flags`; a made file has mode 0600. Throws as fail_of() does.
   Descriptor open_file(const std::string& name, int flags) const;
-  /// Returns why Redis could not write there: a read-only file system, or too little room, with what to do. "" while it
-  /// can.
+  /// Returns why Redis cannot write to this folder and what to do: the file system is read-only, or has less than 1 MiB
+  /// or no inode free. Returns "" if Redis can write.
   std::string shortage() const;
-  int64_t log_size() const;
-  /// Returns the last lines of redis.log after byte `from`; "" where there are none.
+  int64_t log_size() const;  // bytes of redis.log; 0 if the file does not exist
+  /// Returns the last 12 lines of redis.log after byte `from`, at most 4000 bytes; "" if there are none. If the log is
+  /// shorter than `from`, it was emptied, and `from` counts as 0.
   std::string end_of_log(int64_t from) const;
 
-  /// Throws RedisUnavailable: "embedded Redis in FOLDER: WHAT".
+  /// Throws RedisUnavailable with the text "embedded Redis: FOLDER: WHAT".
   [[noreturn]] void fail(const std::string& what) const;
-  /// Throws the same with what the system says, or RedisStorageError with the shortage where the storage fails.
+  /// Throws fail("DOING: text of the errno `error`"), or RedisStorageError with shortage() if the storage failed.
   [[noreturn]] void fail_of(const std::string& doing, int error) const;
 
  private:
@@ -54,56 +56,54 @@ class EmbeddedFolder {
 ///
 /// - users.lock: held shared by every living user.
 /// - guardian.lock: held by the guardian, a separate process that runs the server as its child. It restarts a server
-///   that dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when there has been
-///   no user for `linger`. The file holds a line, or nothing once a server ended of itself without ever having
-///   answered.
-/// - server.lock: held by guardian and server. Where the guardian is killed the server ends too, and the next guardian
-///   waits until it has.
-/// - start.lock: held for moments, by a user that looks for a guardian and starts one.
+///   that dies while there are users, and ends it by SIGTERM when there has been no user for `linger`. The file has a
+///   line, which the guardian removes if a server exits before it ever answered, or has wrong settings.
+/// - server.lock: held by guardian and server, so that a new guardian waits until the server of a killed one has ended.
+/// - start.lock: held for moments by a user that looks for a guardian and starts one.
 ///
-/// The file `owner` says which machine's guardian serves the folder, for file systems whose locks other machines do not
-/// see (embedded_owner.h).
-///
-/// Server and guardian leave the starter's session and hold none of its descriptors.
+/// The file `owner` names the machine of the guardian (embedded_owner.h). Server and guardian run in a new session.
 class EmbeddedRedis {
  public:
   static constexpr double kLinger = 2, kPatience = 60;  // seconds
 
-  /// Starts the server if nobody did, and waits until it has loaded its data. Throws RedisUnavailable: redis-server is
-  /// not installed or ends at once (the message ends with its log), the folder cannot be used (not ours, or others may
-  /// read it), the server runs on another host or has opened a port, no answer within `patience`; RedisStorageError:
-  /// the file system is full or read-only; RedisDataLost: less data are there than were written, unless `accept_loss`:
-  /// then a server that this object starts continues with what is left, and a message on stderr says what is missing.
+  /// Starts the server if none runs, and waits until it has loaded its data. Throws RedisStorageError if the file
+  /// system is full or read-only. Throws RedisUnavailable if redis-server is not installed or ends at once (the message
+  /// ends with its log), the folder cannot be used, or the server runs on another host, has opened a port, or does not
+  /// answer within `patience_seconds`. Throws RedisDataLost if data are missing; with `accept_loss`, a server that this
+  /// object starts uses what is left, and a message on stderr names the missing data.
   explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = kLinger,
                          double patience_seconds = kPatience, bool accept_loss = false);
-  EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
+  EmbeddedRedis(const EmbeddedRedis&) = delete;  // the destructor only releases users.lock
   EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
 
-  /// Restarts the server if its guardian was killed, and returns when it answers: for long-lived users, after
-  /// their Redis was lost. Throws like the constructor.
+  /// Starts the server again if its guardian was killed, and waits until it answers. Throws like the constructor.
   void ensure();
 
-  /// Throws RedisStorageError where the server would end at one of its next writes.
+  /// Throws RedisStorageError with the text of EmbeddedFolder::shortage() if that is not empty.
   void check_room() const;
 
-  /// Returns the URL of the server. Where the folder's path is long it means something in this process only, and while
-  /// this object lives.
+  /// Returns the URL of EmbeddedFolder::socket(), which may be valid only in this process and while this object lives.
   RedisUrl url() const;
   const std::filesystem::path& folder() const { return folder_.path(); }
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
-  Deadline deadline() const;
+  Deadline deadline() const;  // now + patience_
+  /// Locks a file by flock's `operation`. Throws RedisUnavailable with `name` if others hold the lock until `limit`.
   void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
+  /// Locks a file like lock(), without waiting; returns false if others hold the lock.
   bool try_lock(const Descriptor& file, const char* name, int operation) const;
+  /// Calls prepare_append_only() and prints what was repaired or is missing to stderr.
   StoreRecord prepare_store() const;
+  /// Forks a guardian. `guardian` and `starting` are guardian.lock and start.lock, locked by the caller.
   void start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const;
+  /// Throws RedisUnavailable with `what` and end_of_log(log_from).
   [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
 
   EmbeddedFolder folder_;
   std::chrono::milliseconds linger_, patience_;
   bool accept_loss_;
-  Descriptor users_;
+  Descriptor users_;  // users.lock, held shared
 };
 
 }  // namespace foretime::jobs

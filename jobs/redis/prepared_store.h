@@ -9,25 +9,26 @@ namespace foretime::jobs {
 
 class EmbeddedFolder;
 
-/// Says what was done to an append-only file before a server loads it.
+/// Describes what was done to an append-only file before a server loads it.
 struct PreparedStore {
-  StoreRecord record{};  // the record that the guardian continues
-  /// After a loss of power, or where the folder is a copy that was taken while a server ran; of that the last changes
-  /// may be missing.
+  StoreRecord record{};  // record of the files, which the guardian keeps up to date
+  /// Set if the manifest was repaired: power was lost, or the folder is a copy that was taken while a server ran. The
+  /// last changes may be missing in such a copy.
   bool repaired_manifest = false;
-  std::vector<std::string> accepted_losses{};  // a sentence for each loss
+  std::vector<std::string> accepted_losses{};  // a sentence for each file that is missing or damaged
 };
 
-/// Makes the append-only file of a folder fit for a server, whatever a loss of power has left. No server may run.
-/// Where there is none, an empty one is made, whose name is on disk before anything is written to it, which Redis does
-/// not ensure. The manifest is repaired. Zero bytes at the ends of increments are cut: some file systems leave them
-/// there, what Redis writes never ends with one, and it refuses to load them. What a rewrite had begun is removed.
+/// Prepares the append-only file of a folder for a server after a loss of power. No server may run. If there is none,
+/// makes an empty one and syncs its name to disk. Repairs the manifest (repaired_manifest). Cuts zero bytes at the ends
+/// of increments: some file systems leave them after a loss of power, and Redis refuses to load them. Removes the
+/// temporary files of an unfinished rewrite.
 ///
-/// Throws RedisDataLost where less is there than was written (store_record.h), or files without a manifest, unless
-/// `accept_loss`: then what is left is used. Else throws as EmbeddedFolder does.
+/// Throws RedisDataLost if less is there than was written (store_record.h), or if files have no manifest. With
+/// `accept_loss`, uses the files that are left, but throws RedisUnavailable if they cannot be loaded. Throws
+/// RedisUnavailable or RedisStorageError if a file cannot be read or written.
 PreparedStore prepare_append_only(const EmbeddedFolder& folder, bool accept_loss);
 
-/// Throws RedisDataLost where less is there than was written, and changes nothing.
+/// Throws RedisDataLost if the append-only file has less than was written (store_record.h). Changes nothing.
 void check_nothing_lost(const EmbeddedFolder& folder);
 
 }  // namespace foretime::jobs

@@ -14,41 +14,41 @@
 
 namespace foretime::jobs {
 
-inline constexpr size_t kLargestReply = 64 << 20;  // bytes
+inline constexpr size_t kLargestReply = 64 << 20;  // default limit of one reply, in bytes
 
-/// A connection that is made when needed, for one thread. Connects at the first call, authenticates, and checks once
-/// for each connection that this Redis can be trusted with jobs (maxmemory-policy noeviction). After a failure the next
-/// call connects again; nothing is repeated behind the caller's back, since a transition may have happened although its
-/// answer was lost.
+/// A client of Redis for one thread. Connects at the first call, authenticates, and checks for each connection that
+/// Redis drops no jobs (maxmemory-policy noeviction). After a failure the next call connects again. No call is
+/// repeated, since Redis may have executed it although the answer was lost.
 class RedisClient {
  public:
-  /// `timeout` bounds connecting, and each call. `largest_reply` in bytes.
+  /// `timeout` bounds connecting, and the wait for each reply. `largest_reply` bounds one reply, in bytes.
   explicit RedisClient(RedisUrl url, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                        size_t largest_reply = kLargestReply);
 
   using Arguments = RedisTransport::Arguments;
-  /// Throws RedisUnavailable (no connection, no answer within the timeout, an answer above the limit; a Redis that
-  /// loads its data, is out of memory, is a replica, or runs a script for too long), RedisDenied (a password or a
-  /// right) and RedisRefused (any other error answer; its text is in the message). Follows a cluster's MOVED to the
-  /// node that it names, at most three times.
+  /// Sends a command and returns the reply. Throws RedisUnavailable (no connection, no answer within the timeout, an
+  /// answer above the limit; a Redis that loads its data, is out of memory, is a replica, or runs a script for too
+  /// long), RedisDenied (a password or a right) and RedisRefused (any other error answer; its text is in the message).
+  /// Follows the answer MOVED of a cluster to the node that it names, at most three times.
   Reply call(const Arguments& arguments);
-  /// Sends all, then reads all; an error answer throws like `call` after everything was read.
+  /// Sends all commands, then reads all replies, and returns them in the order of `calls`. The first error answer is
+  /// thrown as by call(), after all replies were read.
   std::vector<Reply> pipeline(const std::vector<Arguments>& calls);
-  /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
+  /// Runs a Lua script by its SHA-1, and sends its text if Redis does not know it. Throws like call().
   Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
-  /// Runs the same script for each of several arguments, in their order, as one pipeline. Where Redis did not know it,
-  /// those from the first unanswered one on are sent again.
+  /// Runs a script for each element of `arguments`, in order, as one pipeline, and throws like pipeline().
   std::vector<Reply> scripts(const std::string& text, const std::string& sha1, const Arguments& keys,
                              const std::vector<Arguments>& arguments);
 
-  /// Returns a separate connection that gets what is published on a channel, each as an array "message", channel,
-  /// text; the next call connects again.
+  /// Returns a connection that receives each message of a channel as an array: "message", the channel, the text. This
+  /// client makes a new connection at its next call.
   std::unique_ptr<RedisTransport> subscribe(const std::string& channel);
 
-  /// Sets what is called before each new connection, also the first: where Redis may have to be started first.
+  /// Sets a function that is called before each new connection, also the first, for example to start Redis.
   void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
 
-  /// Sets what is called when a connection fails: it may throw what is behind that, a full disk of Redis, say.
+  /// Sets a function that is called before a call throws RedisUnavailable over its connection. The function may throw
+  /// another error with the cause, such as a full disk.
   void after_loss(std::function<void()> explain) { explain_ = std::move(explain); }
 
   /// Makes the transport of a new connection in place of sockets, for simulations.
@@ -58,30 +58,34 @@ class RedisClient {
   /// Returns the address for messages, without the password.
   std::string name() const;
   const RedisUrl& url() const { return url_; }
-  void disconnect();
+  void disconnect();  // closes the connection; the next call makes a new one
 
  private:
-  void connect();
+  void connect();  // makes a connection, authenticates, selects the database and calls refuse_eviction()
+  /// Makes the next connection go to the node in `moved`, a cluster's answer "MOVED SLOT HOST:PORT".
   void follow(const std::string& moved);
-  /// Returns replies as they come, error answers too.
+  /// Sends all calls and returns their replies, error answers included; only MOVED is followed.
   std::vector<Reply> exchange(const std::vector<Arguments>& calls);
+  /// Throws the error of an error answer to `command`, as described at call().
   [[noreturn]] void throw_error(const std::string& command, const redisReply& reply) const;
+  /// Throws RedisDenied if Redis may drop jobs: maxmemory-policy can be read and is not noeviction.
   void refuse_eviction();
 
   RedisUrl url_;
   std::chrono::milliseconds timeout_;
-  size_t largest_reply_;
-  std::function<void()> prepare_, explain_;
+  size_t largest_reply_;                     // most bytes of one reply
+  std::function<void()> prepare_, explain_;  // set by before_connecting and after_loss
   Connect connect_by_;
   std::unique_ptr<RedisTransport> connection_;
 };
 
 /// Returns the text of a string or status reply, "" for nil. Throws RedisUnavailable for another type.
 std::string text_of(const redisReply& reply);
+/// Returns the number of an integer reply. Throws RedisUnavailable for another type.
 int64_t integer_of(const redisReply& reply);
-/// Returns the elements of an array reply as text.
+/// Returns the elements of an array reply as text_of() each; none for nil. Throws RedisUnavailable for another type.
 std::vector<std::string> texts_of(const redisReply& reply);
-/// Returns the value of `name` in the text that INFO answers, or "".
+/// Returns the value of the field `name` in `info`, the answer to INFO; "" if it has none.
 std::string info_field(const std::string& info, const std::string& name);
 
 }  // namespace foretime::jobs

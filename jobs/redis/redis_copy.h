@@ -8,13 +8,13 @@
 
 namespace foretime::jobs {
 
-/// A private Redis over a copy of what the embedded Redis of a run root has written, for reading while the original
-/// cannot be started: its file system is full or read-only. It lives as long as this object, in a separate folder in
-/// the system's folder for temporary files (or /dev/shm), and refuses every write.
+/// A private Redis server for a copy of the data of a run root's embedded Redis. It serves for reading while the
+/// original cannot be started because its file system is full or read-only. Copy and server live as long as this
+/// object, in a new folder in the system's folder for temporary files or in /dev/shm. The server refuses every write.
 class RedisCopy {
  public:
-  /// Throws RedisUnavailable: nothing was ever written there, the copy cannot be made, or Redis does not load it;
-  /// RedisDataLost: less is there than was written.
+  /// Copies the data of `root`/.redis and starts the server. Throws RedisUnavailable if there are no data, they cannot
+  /// be copied, or Redis does not load them in a minute, and RedisDataLost if data are missing.
   explicit RedisCopy(const std::filesystem::path& root);
   ~RedisCopy();
   RedisCopy(const RedisCopy&) = delete;

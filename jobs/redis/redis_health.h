@@ -7,25 +7,24 @@
 
 namespace foretime::jobs {
 
-/// Returns nothing while there is room, else how much of its memory Redis uses: from four fifths of maxmemory on, or of
-/// the machine's memory where maxmemory is 0. At maxmemory it takes no more jobs. Throws like RedisClient::call; where
-/// the user may not ask, nothing is known.
+/// Returns a warning if Redis uses four fifths or more of maxmemory, or of the machine's memory if maxmemory is 0.
+/// Returns "" if it uses less or if this user may not read it. Throws RedisUnavailable.
 std::string memory_warning(RedisClient& client);
 
-/// Returns nothing, or how many keys Redis has evicted since its start. Throws like RedisClient::call; where the user
-/// may not ask, nothing is known.
+/// Returns a warning with the number of keys that Redis has evicted since its start. Returns "" if there are none or if
+/// this user may not read the number. Throws RedisUnavailable.
 std::string eviction_warning(RedisClient& client);
 
-/// Redis' settings of durability, for `foretime doctor` and `foretime queue`, with a warning for each that could lose
-/// jobs. Fields that the user may not read are empty.
+/// Redis' settings of durability, for `foretime doctor` and `foretime queue`. `warnings` has a text for each setting or
+/// state that could lose jobs. Fields that the user may not read are empty.
 struct RedisHealth {
   std::string version, role, appendonly, appendfsync, maxmemory_policy;
   std::vector<std::string> warnings;
-  bool usable = true;        // new enough (kLeastRedis), and no replica
-  bool disk_failed = false;  // whether its last write to the append-only file failed
+  bool usable = true;        // false: older than kLeastRedis, or a replica
+  bool disk_failed = false;  // Redis' last write to the append-only file failed
 };
-constexpr int kLeastRedis = 7;  // major version: scripts declare flags, which came with it
-/// Throws RedisUnavailable, and RedisRefused where it may not even connect.
+constexpr int kLeastRedis = 7;  // oldest usable major version: scripts declare flags, which came with it
+/// Reads the health of a Redis. Throws RedisUnavailable, and RedisRefused if Redis does not even answer PING.
 RedisHealth examine(RedisClient& client);
 
 }  // namespace foretime::jobs

@@ -64,8 +64,7 @@ void close_all_but(int* kept, size_t count) {
 }
 
 void default_signals() {
-  // By the kernel's own call: glibc 2.41 holds a lock for SIGABRT, which a fork on another thread, at the same time as
-  // the one that made this process, leaves locked here for ever.
+  // By the kernel's own call: glibc 2.41 locks for SIGABRT, and a fork on another thread may have left that locked.
   const unsigned long by_default[8] = {};  // SIG_DFL, no flags, an empty mask
   for (int signal = 1; signal < NSIG; ++signal) syscall(SYS_rt_sigaction, signal, by_default, nullptr, NSIG / 8);
 }
@@ -144,8 +143,7 @@ struct DirectoryEntry {  // linux_dirent64; readdir is not async-signal-safe
   char name[1];
 };
 
-/// SIGKILL to every child of this process. Their children then become ours, as this process is their subreaper. A child
-/// keeps its number until it is waited for, which happens elsewhere, so no stranger is hit.
+/// Sends SIGKILL to every child of this process, whose children then become ours.
 void kill_children(int proc) {
   const pid_t self = getpid();
   alignas(8) char buffer[16384];
@@ -193,8 +191,7 @@ bool reap(Watch& watch) {
   }
 }
 
-/// Kills level by level until nothing is left: what a dying process leaves behind becomes our child, whatever session
-/// or group it made for itself.
+/// Kills level by level until nothing is left: children of a dying process become ours.
 void kill_all(const SupervisorPlan& plan, Watch& watch, int signals) {
   while (reap(watch)) {
     if (!watch.ended) kill(-watch.command, SIGKILL);

@@ -7,18 +7,17 @@
 
 #include "jobs/queue/job.h"
 
-/// Reads `foretime finetune` jobs (docs/how-to/finetuning.md): a YAML file with the map `finetune` and the keys `after`
-/// and `name`.
+/// Reads `foretime finetune` jobs (docs/how-to/finetuning.md): YAML with the map `finetune`, `after` and `name`.
 namespace foretime::jobs {
 
-/// Holds the arguments of `foretime finetune` by key, each checked and in its command-line form, without the output
-/// path. Keys that the file lacks are missing.
+/// The arguments of `foretime finetune` by the keys of the map, each checked and in its command-line form. Keys that
+/// the file lacks and the output path are missing.
 using FinetuneSettings = std::map<std::string, std::vector<std::string>>;
 
-/// Describes a key of the map. The keys are in the order of the command line: each is an option --key, except `model`
-/// and `records`, which are positional. Without `model`, the bundle of the job in `after` is used. Paths and files are
-/// relative to the agent's first data root; files may be patterns.
+/// Describes a key of the map `finetune`. kFinetuneKeys has the keys in the order of the command line: `model` and
+/// `records` are positional, and the others are options. Without `model`, the bundle of the job in `after` is used.
 struct FinetuneKey {
+  /// path: relative to the agent's first data root; files: a list of such paths or patterns; flag: true or left out.
   enum Kind { path, files, text, number, flag };
   const char* name;
   Kind kind;
@@ -29,15 +28,17 @@ constexpr FinetuneKey kFinetuneKeys[] = {
     {"learning_rate", FinetuneKey::number}, {"holdout", FinetuneKey::number}, {"tolerance", FinetuneKey::number},
     {"seed", FinetuneKey::number},          {"licence", FinetuneKey::text},   {"take_worse", FinetuneKey::flag}};
 
-/// Returns whether a YAML file is a fine-tuning (has `finetune` at top level); false if it cannot be read.
+/// Returns whether a YAML file is a fine-tuning (has the key `finetune` at top level); false if the file is missing or
+/// no YAML. Throws StorageError if the storage fails.
 bool is_finetune_file(const std::filesystem::path& file);
 
-/// Returns the job of a fine-tuning file. `overrides` are key=value with keys of the map. An empty `name` means the one
-/// in the file, or else the file's name. Throws SweepError with file, line (or override), key and value.
+/// Returns the job of a fine-tuning file. `overrides` are key=value with keys of the map `finetune`. An empty `name`
+/// means `name` in the file, or else the name of the file. Throws SweepError or configs::SettingsError, whose message
+/// names the file and line (or the override) and the key.
 JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      const std::string& name);
 
-/// Parses JobSpec::settings of a fine-tuning job. Throws SweepError.
+/// Parses JobSpec::settings of a fine-tuning job. Throws configs::SettingsError.
 FinetuneSettings parse_finetune(const JobSpec& spec);
 
 }  // namespace foretime::jobs

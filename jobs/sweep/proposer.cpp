@@ -55,8 +55,7 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
     }));
   }
   auto& history = histories_[id];
-  // The last change that was read comes again, and must be the same: Redis may have been put back to an earlier state,
-  // or the sweep forgotten and submitted again.
+  // The last change that was read must come again: Redis may have been reset, or the sweep submitted again.
   auto changes = source_.changes(id, std::max<int64_t>(0, history.read - 1));
   const bool goes_on = history.sweep.created_ms != 0 && changes.created_ms == history.sweep.created_ms &&
                        (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last_change));

@@ -68,8 +68,7 @@ std::string grid_value(const ParameterSpace& p, int64_t index) {
 /// Above it a repetition is unlikely.
 constexpr int64_t kMostPermuted = int64_t{1} << 53;
 
-/// The combination of a grid that is drawn as number `rank`, by their probabilities and without replacement: that with
-/// the largest log-probability + Gumbel variate comes first.
+/// Returns combination number `rank` of a grid in descending order of log-probability + Gumbel variate.
 Parameters weighted_trial(const SearchSpace& space, int64_t size, uint64_t key, int64_t rank) {
   std::vector<std::pair<double, int64_t>> order;
   for (int64_t index = 0; index < size; ++index) {

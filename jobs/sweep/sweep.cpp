@@ -140,8 +140,7 @@ class Expansion {
     return *document_.run_cap;
   }
 
-  /// The sweep's own record and its id, which is that of everything that shapes its jobs. How many trials there are
-  /// shapes none of them, so that a sweep can grow.
+  /// Makes the sweep's record and its id. The number of trials is not in the id, so that a sweep can grow.
   void describe(int64_t trials) {
     SweepSpec& spec = sweep_.spec;
     spec.name = document_.name;
@@ -181,8 +180,7 @@ class Expansion {
     }
   }
 
-  /// Returns a conflict about the metric by which trials are compared, or about trainer.metric if that is another one.
-  /// Sets trainer.metric.
+  /// Returns a conflict about the metric by which trials are compared, or trainer.metric, which it sets.
   std::string metric_conflict(configs::Settings& settings) const {
     auto conflict = configs::find_metric_conflict(settings, /*needed=*/true);
     if (!conflict.empty()) return conflict;
@@ -213,8 +211,7 @@ class Expansion {
           document_.origin, what);
   }
 
-  /// Each parameter at its ends and at each of its values, while the others are at their lower end, middle and upper
-  /// end. Bounds of settings are intervals and values rise with u, so what holds at the ends holds between.
+  /// Checks each parameter at its ends and values, with the others at lower end, middle and upper end.
   void check_deferred(configs::Variation& variation) const {
     for (const ParameterSpace& p : document_.space) {
       std::vector<std::string> values = p.values;

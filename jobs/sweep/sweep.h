@@ -15,15 +15,16 @@ namespace foretime::jobs {
 
 /// Holds a setting that a sweep file or its command line sets for every trial.
 struct SettingOverride {
-  std::string key, value;    // strings accepted by configs::apply_override
-  configs::YamlEntry entry;  // gives messages the position
+  std::string key, value;    // the two arguments of configs::apply_override
+  configs::YamlEntry entry;  // entry of the file or command line, whose place messages name
 };
 
-/// Returns the leaves of a map of settings, nested or with dotted keys; `text` formats their values.
+/// Returns the leaves of a map of settings, nested or with dotted keys, by their full keys. `text` formats the values.
+/// `origin` names the file in messages. Throws configs::SettingsError.
 std::vector<SettingOverride> flatten_overrides(
     const configs::YamlEntry& map, const std::string& origin,
     const std::function<std::string(const configs::YamlEntry&)>& text = configs::override_text);
-/// Throws SweepError, with the position in the sweep file, if a setting is unknown, malformed or out of bounds.
+/// Throws SweepError, whose message names the place in the file, if a setting is unknown, malformed or out of bounds.
 void check_overrides(const std::vector<SettingOverride>& overrides);
 
 /// Resets the settings that the agent chooses to their defaults (`run` and data.allowed_roots). Sets
@@ -43,16 +44,17 @@ void prepare_for_queue(configs::Settings& settings);
 struct Sweep {
   SweepSpec spec;
   SearchSpace space;
-  std::vector<JobSpec> jobs;          // trials in order, each followed by its dependent jobs; ids are set
-  std::vector<std::string> warnings;  // about keys without an effect: project, entity…
+  std::vector<JobSpec> jobs;          // trials in order, each followed by the jobs of `then`; ids are set
+  std::vector<std::string> warnings;  // messages about keys without an effect (project, entity, …) and doubtful values
 };
 
 /// Holds a sweep whose jobs are made one at a time, so that a hundred thousand jobs take no more memory than one.
 struct SweepPlan {
   using Take = std::function<void(JobSpec&&)>;
-  Sweep sweep;  // jobs is empty
-  int64_t count = 0;
-  std::function<void(const Take&)> each_job;  // may be called more than once
+  Sweep sweep;        // lacks `jobs`
+  int64_t count = 0;  // number of jobs
+  /// Makes all jobs and passes each to Take, in the order of Sweep::jobs. May be called more than once.
+  std::function<void(const Take&)> each_job;
 };
 
 /// Reads and expands a sweep file into at most 100,000 jobs, all checked. `overrides` are key=value: run_cap, name,
@@ -64,39 +66,41 @@ struct SweepPlan {
 /// parameter. The sweep's id covers everything that shapes its trials, but not name, priority, resources, attempts and
 /// run.directory. Throws SweepError or configs::SettingsError with file, line (or override), key and value.
 SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
-/// Reads and expands the text of a sweep file like plan_sweep, and returns all jobs at once.
+/// Reads and expands the text of a sweep file as plan_sweep() does, and returns all jobs at once. `origin` names the
+/// file in messages; the path in `settings` is relative to `folder`.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
-/// Returns whether a YAML file has one of `keys` at top level; false if the file is missing or no YAML. Throws
-/// StorageError if the storage fails.
+/// Returns whether a YAML file has one of `keys` at top level; false without a file or YAML. Throws StorageError.
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Returns whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime
 /// train`; false if the file is missing or no YAML. Throws StorageError if the storage fails.
 bool is_sweep_file(const std::filesystem::path& file);
-/// Returns a training job from a settings file; an empty `name` means the file's. As in a sweep, the agent chooses
-/// run.directory, and checkpoint.every_steps becomes trainer.eval_every if it is 0, so that a retry can continue.
+/// Returns a training job with the settings of a file, changed by `overrides` (key=value) and prepare_for_queue(). An
+/// empty `name` means the file's name. Throws configs::SettingsError and SweepError.
 JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& name);
 
-/// Returns the rungs of W&B's `hyperband`, in evaluations: the whole parts of min_iter eta^k for min_iter (k = 0, 1, …,
-/// at most 64 of them), of max_iter / eta^k (k = s … 1, only values of at least 1) for max_iter and s. Throws
-/// SweepError if min_iter, max_iter or s is below 1, eta is not above 1, or no rung is left.
+/// Returns the rungs of W&B's `hyperband` with min_iter, in evaluations: the whole parts of min_iter eta^k for k = 0,
+/// 1, …, without repetitions, at most 64 rungs and up to 1e9. Throws SweepError unless min_iter >= 1, eta > 1.
 HalvingRule halving_from_min(int64_t min_iter, double eta);
+/// Returns the rungs of W&B's `hyperband` with max_iter and s (`brackets`): the whole parts of max_iter / eta^k for k =
+/// brackets … 1 that are at least 1. Throws SweepError unless max_iter >= 1, brackets >= 1, eta > 1 and a rung is left.
 HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 
 /// Returns why trials with these settings must not change their number of ranks between attempts; empty if they may.
 std::string elastic_conflict(const configs::Settings& settings);
 
-/// Returns why ranks of a training must not have this number of GPUs each; empty if they may.
+/// Returns why a training must not have this number of GPUs for each rank (more than one); empty if it may.
 std::string gpus_conflict(const Resources& resources);
 
-/// Returns the checked settings of a trial: `settings` YAML with `parameters` applied. Throws configs::SettingsError.
+/// Returns the checked settings of `spec`, changed by `parameters` and prepare_for_queue(). Throws
+/// configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 
 /// Returns the settings of a job, as text. For a training: all settings as YAML, with the job's parameters applied to
-/// those of its sweep (trial_settings). For a trial of a user's program: JSON with the values that the program receives
-/// as `parameters`. For other jobs: the submitted text. If the search has not chosen a trial's parameters yet, a
-/// comment in the first line says so. Throws configs::SettingsError or JobsError for damaged settings.
+/// those of its sweep (trial_settings). For a trial of a user's program: JSON whose key `parameters` has the values
+/// that the program receives. For other jobs: the submitted text. If the parameters of a trial are not decided yet, the
+/// first line is a comment that states it. Throws configs::SettingsError or JobsError for damaged settings.
 std::string resolved_settings(const JobSpec& spec);
 
 }  // namespace foretime::jobs

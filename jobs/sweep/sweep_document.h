@@ -26,41 +26,40 @@ struct SweepDocument {
   std::string origin, name, method, metric;
   bool maximize = false;
   SearchSpace space;
-  std::map<std::string, std::string> places;  // position in the file of each key in space
-  std::optional<int64_t> run_cap;
-  uint64_t seed = 1;
-  std::vector<uint64_t> seeds;  // trainer.seed of each repetition of a trial; empty: no repetitions
+  std::map<std::string, std::string> places;  // key in `space` -> its place (FILE:LINE)
+  std::optional<int64_t> run_cap;             // most configurations, before `seeds` repeat them; empty: no limit
+  uint64_t seed = 1;                          // seed of the search
+  std::vector<uint64_t> seeds;                // trainer.seed of each repetition of a trial; empty: no repetitions
   HalvingRule halving;
   std::optional<ProgramTrial> program;  // a user's program that replaces foretime train; `base` is then unused
-  configs::Settings base;               // settings file, overrides and metric
-  std::vector<FollowUp> then;
+  configs::Settings base;               // settings of all trials, from the settings file, overrides and metric
+  std::vector<FollowUp> then;           // jobs that follow each trial, in order
   Resources resources;
   int64_t priority = 0;
   int64_t max_attempts = 3;
   std::vector<std::string> warnings;
 };
 
-/// Parses a sweep file. `overrides` are described at plan_sweep. Throws SweepError and configs::SettingsError.
+/// Parses the text of a sweep file; arguments are those of parse_sweep. Throws SweepError and configs::SettingsError.
 SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                             const std::vector<std::string>& overrides);
 
 /// Sets how keys of `parameters` are read.
 struct ParameterNames {
-  bool of_program = false;  // any key and value is allowed; otherwise keys are settings
-  std::map<std::string, std::string>
-      rename;  // key of the file -> name of the setting; an empty name skips the parameter
+  bool of_program = false;  // true: any key and value is allowed; false: keys must be settings of foretime train
+  std::map<std::string, std::string> rename;  // key in the file -> name of the setting; "": the parameter is skipped
 };
-/// Collects facts about `parameters` for messages.
+/// Collects facts about `parameters`.
 struct ParameterNotes {
-  std::map<std::string, std::string> places;                         // position in the file of each key
-  std::vector<std::string> nested;                                   // keys that have `parameters`
-  std::vector<std::string> renamed;                                  // keys of `rename` that were found
-  std::vector<std::pair<configs::YamlEntry, std::string>> warnings;  // about parameters
+  std::map<std::string, std::string> places;                         // key of a parameter -> its place (FILE:LINE)
+  std::vector<std::string> nested;                                   // keys whose entries have nested `parameters`
+  std::vector<std::string> renamed;                                  // keys of ParameterNames::rename that were found
+  std::vector<std::pair<configs::YamlEntry, std::string>> warnings;  // entry of a parameter, and what is doubtful in it
 };
 
-/// Returns the search space of `parameters`, with nested `parameters` flattened to full keys, sorted. Unless
-/// `names.of_program`, each key must be a setting, and a continuous distribution may not be used for an integer
-/// setting. Throws SweepError. Values are checked against the settings' bounds elsewhere. Fills `notes` unless null.
+/// Returns the search space of the map `parameters`, with nested `parameters` flattened to full keys, sorted by key.
+/// Unless `names.of_program`, each key must be a setting, and an integer setting must not have a continuous
+/// distribution. Does not check values against bounds. Fills `notes` unless null. Throws configs::SettingsError.
 SearchSpace read_parameters(const configs::YamlEntry& parameters, const std::string& origin,
                             ParameterNotes* notes = nullptr, const ParameterNames& names = {});
 

@@ -79,8 +79,7 @@ std::string propose_number(const ParameterSpace& p, const Split& split, uint64_t
   return best;
 }
 
-/// The first combination of a grid, in the order of random_trial from number `trial` on, that no trial had; else
-/// `fallback`.
+/// The first combination of a grid, in the order of random_trial from number `trial` on, that is new; else `fallback`.
 Parameters unseen_combination(const SearchSpace& space, const std::vector<const Observation*>& seen, uint64_t seed,
                               int64_t trial, const Parameters& fallback) {
   const auto size = grid_size(space);

@@ -177,11 +177,12 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
     if (settings.sharing == configs::StateSharing::states) request.sharing = plans::Sharing::states;
     if (settings.sharing == configs::StateSharing::invariant) request.sharing = plans::Sharing::invariant;
   }
-  if (schema.kind != data::CandidateKind::layout) model.whole_graphs_only = "a graph in pieces, expected layout data";
+  if (schema.kind != data::CandidateKind::layout)
+    model.whole_graphs_only = "segments of graphs, expected layout data; set sampler.max_segment_nodes to 0";
   if (settings.candidate_attention)
-    model.whole_graphs_only = "model.candidate_attention: on, with a graph in pieces; set it to false";
+    model.whole_graphs_only = "model.candidate_attention: true, with segments of graphs; set it to false";
   else if (settings.candidate_norm)
-    model.whole_graphs_only = "model.candidate_norm: on, with a graph in pieces; set it to false";
+    model.whole_graphs_only = "model.candidate_norm: true, with segments of graphs; set it to false";
   model.graph = builder.finish(std::move(request), builder.average(model.member_scores));
   model.tensors = builder.tensors();
   return model;

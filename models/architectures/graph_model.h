@@ -5,7 +5,8 @@
 namespace foretime::models {
 
 /// Builds a model of encoder, message passing, readout and dense head. Most model types are this function with
-/// different convolutions. Parameters, in this order: encoder.…, layers.N, norms.N, candidates.log_temperature, head.N.
+/// different convolutions. Parameters, in this order: encoder.…, layers.0, norms.0, layers.1, …,
+/// candidates.log_temperature, head.N; below members.N with model.ensemble_size above 1. Throws as build_model.
 ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema& schema);
 
 /// Builds TPGNN: a graph network over syntax trees with hierarchical pooling, for programs only.
@@ -19,22 +20,22 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
 /// Settings: hidden, layers, pool_ratio, readout (each part over the kept nodes), encoder_layers (0: the first
 /// convolution reads the inputs unchanged), head_layers (each half as wide as the one before), head_bias, activation,
 /// dropout (in the head only).
-/// Parameters: encoder.…, layers.N.linear, pools.N.weight, head.N.
-/// Throws ModelError for data other than programs, and for model.norm, which the published model does not have.
+/// Parameters: encoder.…, layers.N.linear, pools.N.weight, head.N; below members.N with model.ensemble_size above 1.
+/// Throws ModelError for data other than programs, for model.norm, and for settings out of range.
 ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema);
 
 /// Builds the additive statement model: the run time of a program is the sum of its statements' costs
-/// (statement_cost.cpp).
+/// (statement_cost.cpp). Throws ModelError for data other than loop graphs (data.representation loops), and for
+/// model.statement_cost.inputs that are empty or overlap.
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// Returns the number of columns of a model's output: the score and, with model.failure_output, the logit of the chance
-/// of failure.
+/// Returns a model's number of output columns: the score and, with model.failure_output, the logit of a failure.
 inline int64_t output_columns(const configs::ModelSettings& settings) { return settings.failure_output ? 2 : 1; }
-/// Throws ModelError for model.failure_output if candidates are not programs.
+/// Throws ModelError if model.failure_output is true and candidates are not programs.
 void check_failure_output(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// Builds the graph of a model (`model.type`). Throws ModelError for settings that contradict each other, such as a
-/// readout over configurable nodes without layouts.
+/// Builds the graph of the model that `settings` (model.type) name. Throws ModelError for settings that contradict each
+/// other or the data, such as a readout over configurable nodes without layouts.
 ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

@@ -125,7 +125,8 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   const bool gpu = data::are_gpu_columns(schema.feature_count);
   if (gpu && !inputs.columns.empty()) inputs.columns.push_back({Columns::gpu, Columns::kGpu});
   ModelGraph model{.whole_graphs_only =
-                       "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
+                       "model.type: statement_cost, which scores whole graphs only, with segments of graphs; "
+                       "set sampler.max_segment_nodes to 0"};
   GraphBuilder b;
   b.provide_features(schema.feature_count);
   const std::vector<int64_t> all_columns{schema.feature_count};

@@ -72,9 +72,10 @@ Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, cons
 
 ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
   check_tpgnn(settings, schema);
-  ModelGraph model{
-      .members_are_models = true,
-      .whole_graphs_only = "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
+  ModelGraph model{.members_are_models = true,
+                   .whole_graphs_only =
+                       "model.type: tpgnn, which scores whole graphs only, with segments of graphs; "
+                       "set sampler.max_segment_nodes to 0"};
   GraphBuilder builder;
   builder.provide_features(schema.feature_count);
   std::vector<Value> scores;

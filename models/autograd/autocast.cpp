@@ -38,7 +38,7 @@ void set_type(torch::DeviceType device, torch::ScalarType type) {
 
 torch::DeviceType known(torch::Device device) {
   if (device.is_cpu() || device.is_cuda()) return device.type();
-  throw ModelError("mixed precision on {}: expected cpu or cuda", device.str());
+  throw ModelError("mixed precision on device {}, expected cpu or cuda", device.str());
 }
 
 }  // namespace

@@ -4,11 +4,10 @@
 
 namespace foretime::models {
 
-/// Sets the type of this thread's matrix products on `device` for the duration of a scope: bfloat16 if `mixed`
-/// (LibTorch's autocast, whose lists name the other affected operations), else the type of the inputs, also inside a
-/// mixed scope. Parameters and their gradients stay float32; sums over sparse rows are float32 (models/sparse). The
-/// scope should contain the forward pass alone, since backward uses the recorded types. Throws ModelError for a device
-/// that autocast does not support.
+/// Sets the type of this thread's matrix products on `device` for the duration of a scope: bfloat16 if `mixed` is true,
+/// else the type of the inputs, even within a mixed scope. LibTorch's autocast does so; its lists name the other
+/// affected operations. Parameters, gradients and sums over sparse rows (models/sparse) stay float32. The scope should
+/// contain the forward pass alone. Throws ModelError for a device other than cpu and cuda.
 class Autocast {
  public:
   Autocast(torch::Device device, bool mixed);
@@ -18,8 +17,8 @@ class Autocast {
 
  private:
   torch::DeviceType device_;
-  bool was_enabled_;
-  torch::ScalarType type_before_;
+  bool was_enabled_;               // state before the scope
+  torch::ScalarType type_before_;  // type of products before the scope
 };
 
 /// Allows or forbids, for the duration of a scope, that GPUs multiply float32 matrices as TF32 (11 significant bits of
@@ -32,7 +31,7 @@ class Tf32Products {
   Tf32Products& operator=(const Tf32Products&) = delete;
 
  private:
-  bool before_;
+  bool before_;  // true if TF32 was allowed before the scope
 };
 
 }  // namespace foretime::models

@@ -145,11 +145,11 @@ void AutogradMatrices::drop(int32_t set) {
   }
 }
 
-GraphBatch& AutogradMatrices::graphs(int32_t of) {
-  const auto found = graphs_.find(of);
+GraphBatch& AutogradMatrices::graphs(int32_t result) {
+  const auto found = graphs_.find(result);
   if (found != graphs_.end()) return found->second;
-  FORETIME_CHECK(of < 0, "graphs of a pooling that has not run");
-  return graphs_[of] = graphs_of(plan_);
+  FORETIME_CHECK(result < 0, "graphs of a pooling that has not run");
+  return graphs_[result] = graphs_of(plan_);
 }
 
 const PoolTensors& AutogradMatrices::pool(const MatrixRef& name) {

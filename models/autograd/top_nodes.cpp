@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSmallestNorm = 1e-12;
 constexpr int64_t kWorthThreads = 8192;  // nodes
 
-/// Rows of `nodes` states that stay, as a product: a gather with its transpose.
+/// Returns the matrix [kept, nodes] with a single 1 in each row that selects the kept states, and its transpose.
 CsrTensor gather_of(const torch::Tensor& kept, int64_t nodes, torch::ScalarType row_ptr_type) {
   CsrTensor gather;
   gather.rows = kept.size(0);
@@ -34,7 +34,7 @@ void make_symmetric(CsrTensor& matrix) {
   matrix.transposed_values = matrix.values;
 }
 
-/// The graphs among the kept nodes.
+/// Returns the graphs of the kept nodes alone.
 GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::vector<int64_t> kept_ptr) {
   const CsrTensor& from = graphs.adjacency;
   const int64_t count = kept.size(0);
@@ -76,7 +76,7 @@ GraphBatch graphs_of(const PlanTensors& plan) {
   const torch::NoGradGuard no_gradient;
   if (plan.graph_ptr.empty())
     throw ModelError(
-        "TopK pooling: a plan whose candidates share states, expected separate, consecutive states for each");
+        "model.type: tpgnn: candidates of the message plan share states; expected consecutive states for each alone");
   const CsrTensor& members = plan.nodes.stages.front();
   GraphBatch graphs;
   graphs.graph_ptr = plan.graph_ptr;

@@ -27,8 +27,7 @@ void make_own_transpose(CsrTensor& matrix) {
   matrix.transposed_values = matrix.values;
 }
 
-/// The matrix between the nodes that stay. How many entries it has is known to the device alone, so there is room for
-/// all.
+/// Returns the matrix between kept nodes. Only the device knows its number of entries: there is room for all.
 CsrTensor restricted_on_gpu(const CsrTensor& from, const NodeChoice& choice, torch::ScalarType type) {
   const auto numbers = choice.kept.options();
   CsrTensor to;

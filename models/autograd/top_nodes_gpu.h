@@ -12,16 +12,16 @@ struct NodeChoice {
   torch::Tensor before;  // [nodes + 1] int32: number of kept nodes before each node
   GraphBatch left;       // graphs of the kept nodes, without their adjacency
 };
-/// Chooses nodes by the rule of top_nodes.
+/// Chooses nodes of `graphs` by the rule of top_nodes, which also describes `scores` [nodes], `ratio` and `tie`.
 NodeChoice choose_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs);
 
-/// Replaces `graphs` by its kept nodes, and returns the gather of these nodes.
+/// Replaces `graphs` by the nodes of choose_nodes_on_gpu; returns the matrix [kept, nodes] that selects their states.
 CsrTensor keep_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs);
 
-/// Computes symmetrically_normalized of graphs with this adjacency.
+/// Computes symmetrically_normalized for graphs with this adjacency.
 CsrTensor symmetrically_normalized_on_gpu(const CsrTensor& adjacency);
 
-/// Computes pool_of.
+/// Computes pool_of; GraphBatch::counts must be defined.
 PoolTensors pool_of_on_gpu(const GraphBatch& graphs, torch::ScalarType type);
 
 }  // namespace foretime::models

@@ -17,7 +17,7 @@ void check(int status, const char* call) {
 
 void check_length(const char* what, size_t found, int64_t rows) {
   if (std::cmp_not_equal(found, rows))
-    throw ModelError("XGBoost: {} {} for {} rows, expected one a row", found, what, rows);
+    throw ModelError("XGBoost: {} values of {} for {} rows, expected one for each row", found, what, rows);
 }
 
 }  // namespace
@@ -27,7 +27,8 @@ void Booster::Free::operator()(void* handle) const { XGBoosterFree(handle); }
 
 BoosterMatrix::BoosterMatrix(std::span<const float> features, int64_t columns, int64_t threads) : columns_(columns) {
   if (columns < 1 || features.empty() || features.size() % static_cast<size_t>(columns) != 0)
-    throw ModelError("XGBoost: {} values in rows of {}, expected whole rows, one or more", features.size(), columns);
+    throw ModelError("XGBoost: {} feature values in rows of {} columns, expected one or more complete rows",
+                     features.size(), columns);
   rows_ = std::ssize(features) / columns;
   DMatrixHandle handle = nullptr;
   check(XGDMatrixCreateFromMat_omp(features.data(), rows_, columns, std::numeric_limits<float>::quiet_NaN(), &handle,

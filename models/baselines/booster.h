@@ -28,15 +28,16 @@ struct BoosterSettings {
 /// Holds a copy of dense rows of features, with labels, margins and groups. NaN means a missing feature.
 class BoosterMatrix {
  public:
+  /// `features` is row-major, [rows, columns], with at least one row; `threads` threads copy it.
   BoosterMatrix(std::span<const float> features, int64_t columns, int64_t threads = 1);
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  void set_labels(std::span<const float> labels);    // [rows]
+  void set_labels(std::span<const float> labels);    // [rows] values to be learned
   void set_margins(std::span<const float> margins);  // [rows] initial predictions, instead of base_score
   void set_groups(
       const std::vector<uint32_t>& rows_of_groups);  // rank:pairwise: number of rows of each group, in order
-  void* handle() const { return handle_.get(); }
+  void* handle() const { return handle_.get(); }     // XGBoost's DMatrixHandle
 
  private:
   struct Free {
@@ -51,17 +52,17 @@ class BoosterMatrix {
 /// Holds a growing ensemble of regression trees.
 class Booster {
  public:
-  /// `training` is the matrix of all calls of `update` and `boost`: the booster caches its predictions.
+  /// `training` is the matrix that all calls of `update` and `boost` must use: the booster caches predictions for it.
   Booster(const BoosterSettings& settings, const BoosterMatrix& training);
 
-  /// Adds one round of trees for the objective of the settings.
+  /// Adds one round of trees for the objective of the settings. `round` counts from 0.
   void update(const BoosterMatrix& training, int64_t round);
   /// Adds one round of trees for a loss with these first and second derivatives by each row's prediction, [rows] each.
   void boost(const BoosterMatrix& training, std::span<const float> gradient, std::span<const float> hessian);
-  /// Returns the untransformed predictions of the first `rounds` rounds (0: of all rounds), [rows].
+  /// Returns the predictions of the first `rounds` rounds (0: of all rounds) before the objective's transform, [rows].
   std::vector<float> predict(const BoosterMatrix& matrix, int64_t rounds = 0) const;
 
-  /// Returns the number of rounds so far.
+  /// Returns the number of rounds that were added.
   int64_t rounds() const;
 
  private:

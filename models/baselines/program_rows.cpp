@@ -23,22 +23,24 @@ void check_row_ptr(const NpzReader& file, const std::string& member, const std::
                    int64_t rows) {
   const bool ascending = std::adjacent_find(row_ptr.begin(), row_ptr.end(), std::greater_equal<>()) == row_ptr.end();
   if (row_ptr.size() < 2 || row_ptr.front() != 0 || row_ptr.back() != rows || !ascending)
-    throw DataError("{}: expected ascending values from 0 to the {} rows, one or more rows a program",
-                    file.origin(member), rows);
+    throw DataError(
+        "{}: the values do not ascend from 0 to the number of rows, {}; expected one or more rows a program",
+        file.origin(member), rows);
 }
 
 void check_runtimes(const NpzReader& file, const std::string& member, const std::vector<double>& runtimes) {
   for (size_t p = 0; p < runtimes.size(); ++p)
     if (!std::isfinite(runtimes[p]) || runtimes[p] <= 0.0)
-      throw DataError("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p);
+      throw DataError("{}: {} at program {}, expected finite seconds above 0", file.origin(member), runtimes[p], p);
 }
 
-/// Checks indices of workloads; returns how many there must be names for.
+/// Returns the workload of each program. Throws DataError for a number outside of 0 … limit - 1.
 template <class Index>
 std::vector<int32_t> read_workloads(const NpzReader& file, const std::string& member, int64_t programs, int64_t limit) {
   std::vector<int32_t> workloads;
   for (const Index index : file.read<Index>(member, {{programs}, "(programs,)"})) {
-    if (index < 0 || index >= limit) throw DataError("{}: {}, expected 0 … {}", file.origin(member), index, limit - 1);
+    if (index < 0 || index >= limit)
+      throw DataError("{}: workload {}, expected 0 … {}", file.origin(member), index, limit - 1);
     workloads.push_back(index);
   }
   return workloads;
@@ -77,7 +79,7 @@ ProgramRows read_statement_rows(const std::filesystem::path& path) {
   rows.columns = file.size(features, matrix, 1);
   rows.features = file.read<float>(features, matrix);
   rows.row_ptr = file.read<int64_t>(ptr, kAnyList);
-  if (rows.columns < 1) throw DataError("{}: no columns", file.origin(features));
+  if (rows.columns < 1) throw DataError("{}: rows without columns, expected features", file.origin(features));
   check_row_ptr(file, ptr, rows.row_ptr, std::ssize(rows.features) / rows.columns);
   rows.runtimes = file.read<double>(runtime, {{rows.programs()}, "(programs,)"});
   check_runtimes(file, runtime, rows.runtimes);

@@ -59,7 +59,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
       replayer.replay(dag, record.schedule, nest);
       const int64_t count = features.extract(nest, record.hardware.cache_line_bytes, out.features);
       const double seconds = record.mean_cost();
-      if (!(seconds > 0.0)) throw DataError("{} seconds, expected more than 0", seconds);
+      if (!(seconds > 0.0)) throw DataError("run time of {} seconds, expected more than 0", seconds);
       sort_store_features(std::span(out.features).subspan(before));
       out.programs.push_back({record.line - 1, rows, count, workload, seconds});
       rows += count;
@@ -71,8 +71,8 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   }
   report.counts = reader.counts();
   if (!lines.empty() && wanted != std::ssize(lines))
-    throw DataError("{}: {} of the {} requested lines are successfully measured records, expected all",
-                    records.string(), wanted, lines.size());
+    throw DataError("{}: {} of the {} requested lines hold a tuning record, expected all", records.string(), wanted,
+                    lines.size());
 }
 
 }  // namespace
@@ -83,8 +83,9 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
   Gathered gathered;
   gather(records, dags, lines, gathered, out);
   if (gathered.programs.empty())
-    throw DataError("{}: no record has features ({} without a DAG in {}){}{}", records.string(), out.without_dag,
-                    dags.string(), out.first_reason.empty() ? "" : ": ", out.first_reason);
+    throw DataError("{}: features could be computed for no record; {} have no DAG in {}{}{}", records.string(),
+                    out.without_dag, dags.string(),
+                    out.first_reason.empty() ? "" : "; the first of the others: ", out.first_reason);
   std::vector<int32_t> order(gathered.workloads.size()), place(order.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),

@@ -37,9 +37,12 @@ double squared_error(const std::vector<float>& predicted, const std::vector<floa
 
 void check_rows(const ProgramRows& rows, RuntimeTarget target) {
   if (rows.rows() != rows.programs())
-    throw ModelError("XGBoost: {} rows of {} programs, expected one row a program", rows.rows(), rows.programs());
+    throw ModelError("XGBoost: {} rows of features of {} programs, expected one row for each program", rows.rows(),
+                     rows.programs());
   if (target == RuntimeTarget::nanoseconds_per_flop && rows.flops.empty())
-    throw ModelError("XGBoost: time per flop needs the programs' arithmetic, which these files do not hold");
+    throw ModelError(
+        "XGBoost: the target time per flop needs counts of arithmetic operations, which the data do not have; "
+        "choose run time as the target");
 }
 
 }  // namespace

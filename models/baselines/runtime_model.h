@@ -8,7 +8,7 @@
 
 namespace foretime::models {
 
-/// Names the targets of a regression, both logarithms.
+/// Names the unit of run times whose logarithm the trees predict. flop: arithmetic operation (ProgramRows::flops).
 enum class RuntimeTarget { milliseconds, nanoseconds_per_flop };
 
 struct RuntimeSettings {
@@ -18,16 +18,18 @@ struct RuntimeSettings {
   int64_t patience = 50;  // rounds without a better validation error after which training ends; 0: never
 };
 
-/// Predicts run times, one row a program, by trees with squared error of the logarithm. The number of rounds is the
-/// best one on validation programs: an XGBoost baseline.
+/// Predicts run times by boosted trees with squared error of the logarithm, an XGBoost baseline. Throws ModelError
+/// unless programs have one row each, and flops for nanoseconds_per_flop.
 class RuntimeModel {
  public:
-  /// Trains a model. Without validation programs all rounds are kept.
+  /// Trains a model. Keeps as many rounds, a multiple of 10, as give the least squared error on the programs of
+  /// `validation`; all rounds if there are none.
   static RuntimeModel train(const ProgramRows& training, const ProgramRows& validation,
                             const RuntimeSettings& settings);
 
   /// Returns the predicted run times in seconds, [programs].
   std::vector<double> predict(const ProgramRows& rows) const;
+  /// Returns the number of rounds that predict() uses.
   int64_t rounds() const { return rounds_; }
 
  private:
@@ -35,7 +37,7 @@ class RuntimeModel {
 
   Booster booster_;
   RuntimeTarget target_;
-  int64_t rounds_ = 0;
+  int64_t rounds_ = 0;  // see rounds()
 };
 
 }  // namespace foretime::models

@@ -99,7 +99,7 @@ ThroughputSettings throughput_preset(const std::string& name) {
     if (known == name) return settings;
     names.push_back(known);
   }
-  throw ModelError("preset '{}', expected {}", name, fmt::join(names, ", "));
+  throw ModelError("XGBoost: preset '{}', expected one of {}", name, fmt::join(names, ", "));
 }
 
 ScoreGradient squares_gradient(std::span<const double> scores, std::span<const double> throughputs, bool weighted) {
@@ -154,12 +154,13 @@ ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const dou
 }
 
 ThroughputModel ThroughputModel::train(const ProgramRows& rows, const ThroughputSettings& settings) {
-  if (rows.programs() < 1) throw ModelError("XGBoost: no programs to train on");
+  if (rows.programs() < 1) throw ModelError("XGBoost: no programs to train on, expected at least one");
   return {sums_rows(settings.loss) ? train_sums(rows, settings) : train_rows(rows, settings), settings, rows.columns};
 }
 
 std::vector<double> ThroughputModel::predict(const ProgramRows& rows) const {
-  if (rows.columns != columns_) throw ModelError("XGBoost: rows of {} features, expected {}", rows.columns, columns_);
+  if (rows.columns != columns_)
+    throw ModelError("XGBoost: rows of {} features, expected {} as in training", rows.columns, columns_);
   if (rows.programs() == 0) return {};
   if (!sums_rows(settings_.loss)) {
     const ProgramRows whole = aggregated(rows);

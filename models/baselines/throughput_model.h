@@ -22,7 +22,7 @@ enum class ThroughputLoss {
 struct ThroughputSettings {
   ThroughputLoss loss = ThroughputLoss::sum_squares;
   BoosterSettings booster;
-  int64_t rounds = 300;
+  int64_t rounds = 300;   // number of boosting rounds
   bool weighted = false;  // sum_squares: weigh each program by its throughput, as TVM does
   double margin = 0.0;    // sum_squares, sum_pairs: prediction of each statement before the first tree
 };
@@ -34,7 +34,7 @@ struct ThroughputSettings {
 ///   regression, ranking   rows_squared and rows_ranked, tuned likewise
 /// Throws ModelError for another name.
 ThroughputSettings throughput_preset(const std::string& name);
-/// Returns all named baselines.
+/// Returns the names and settings of all baselines that throughput_preset knows.
 const std::vector<std::pair<std::string, ThroughputSettings>>& throughput_presets();
 
 /// Holds the first and second derivatives of a loss by each program's score, [programs] each.
@@ -42,23 +42,23 @@ struct ScoreGradient {
   std::vector<double> first, second;
 };
 
-/// Returns the derivatives of ½ w (score − y)², where w = y if weighted, else 1 (T. Chen et al., "Learning to Optimize
-/// Tensor Programs", 2018; TVM's pack_sum_square_error).
+/// Returns the derivatives of ½ w (score − y)² for throughputs y, where w = y if weighted, else 1 (T. Chen et al.,
+/// "Learning to Optimize Tensor Programs", 2018; TVM's pack_sum_square_error).
 ScoreGradient squares_gradient(std::span<const double> scores, std::span<const double> throughputs, bool weighted);
 
 /// Returns the derivatives of Σ over pairs of a workload with y_i > y_j of (y_i − y_j) log(1 + exp(s_j − s_i)), divided
-/// by the workload's number of programs. Takes O(n²) time for a workload of n programs. `workloads` holds indices into
-/// names, in any order.
+/// by the workload's number of programs n, for scores s and throughputs y, in O(n²) time. `workloads` [programs] holds
+/// the number of each program's workload.
 ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const double> throughputs,
                              std::span<const int32_t> workloads);
 
 /// Scores programs by boosted trees: higher is faster, within one workload.
 class ThroughputModel {
  public:
-  /// Trains a model on all rows.
+  /// Trains a model on all programs. Throws ModelError if there are none, or if XGBoost fails.
   static ThroughputModel train(const ProgramRows& rows, const ThroughputSettings& settings);
 
-  /// Returns the scores, [programs]. Throws ModelError if the rows do not have the columns of the training.
+  /// Returns the scores, [programs]. Throws ModelError if `rows` has another number of columns than in training.
   std::vector<double> predict(const ProgramRows& rows) const;
 
  private:

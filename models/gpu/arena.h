@@ -9,31 +9,30 @@
 /// Many small arrays in one buffer, which one copy transfers to a device.
 namespace foretime::gpu {
 
-/// Represents a copy to a device that may still be in progress.
+/// Represents a copy to a GPU that may still be in progress.
 class Upload {
  public:
   virtual ~Upload() = default;
-  /// Makes all further work of this thread's stream wait for the copy.
+  /// Makes all further work of this thread's current stream wait for the copy; does not block the host.
   virtual void wait() = 0;
 };
 
-/// Places arrays one after another in host memory (pinned for a GPU). They are tensors of the device immediately, but
-/// have their values only after `upload` was called and its result waited for. On the CPU the tensors use the host
-/// memory, and nothing is copied.
+/// Places arrays one after another in host memory (pinned for a GPU). Each is returned as a tensor of the device, with
+/// values only after upload() and the wait for its result. On the CPU it is the host memory, and nothing is copied.
 class Arena {
  public:
-  /// Reserves `bytes`, of which a part may stay unused. A GPU's memory and copies use a separate stream.
+  /// Allocates `bytes`, which the arrays may use in part. A GPU's memory and copies use a separate stream.
   Arena(torch::Device device, int64_t bytes);
-  /// Returns an arena in host memory that `device` can copy from. Its arrays stay there; nothing is uploaded.
+  /// Returns an arena whose arrays are tensors on the CPU, in memory that `device` can copy from (see copy_to).
   static Arena on_host_for(torch::Device device, int64_t bytes);
 
-  /// Returns the largest number of bytes that an array takes.
+  /// Returns the number of bytes that an array of `count` elements of type T takes.
   template <class T>
   static int64_t max_bytes(int64_t count) {
     return (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  /// Adds the values, converted to `dtype` (kInt, kLong, kFloat or kDouble).
+  /// Adds values as `dtype`: kInt, kLong or kDouble, else kFloat. Throws BrokenInvariant if the arena is full.
   template <class From>
   torch::Tensor add(const std::vector<From>& values, torch::Dtype dtype) {
     const auto count = std::ssize(values);
@@ -48,11 +47,11 @@ class Arena {
     return put<uint8_t>(static_cast<const uint8_t*>(from), bytes, torch::kByte);
   }
 
-  /// Starts the copy; null on the CPU. No array may be added afterwards.
+  /// Starts the copy to the device; null if nothing remains to wait for, as on the CPU. No array may be added later.
   std::shared_ptr<Upload> upload();
-  /// Returns the number of arenas that were uploaded since the process began; on a GPU each is one copy.
+  /// Returns the number of calls of upload() and copy_to() since the process began; on a GPU each is one copy.
   static int64_t uploads();
-  /// Returns the bytes of these copies.
+  /// Returns the sum of the bytes of these calls.
   static int64_t uploaded_bytes();
   torch::Device device() const { return device_; }
   /// Returns the number of bytes in use.
@@ -75,7 +74,7 @@ class Arena {
     }
     return view(reinterpret_cast<char*>(to) - static_cast<char*>(host_.data_ptr()), count, dtype);
   }
-  /// Reserves bytes and returns their offset. Throws std::logic_error if the arena is too small.
+  /// Reserves bytes and returns their offset. Throws BrokenInvariant if the arena is too small.
   int64_t take(int64_t bytes);
   torch::Tensor view(int64_t offset, int64_t count, torch::Dtype dtype) const;
 
@@ -89,8 +88,8 @@ struct Copied {
   torch::Tensor bytes;             // valid after `upload` has been waited for
   std::shared_ptr<Upload> upload;  // null: the copy is complete
 };
-/// Copies the first `bytes` of `host` (Arena::on_host_for), which must stay valid until the copy is complete. Counts in
-/// Arena::uploads.
+/// Copies the first `bytes` bytes of `host`, the memory of an Arena::on_host_for, to `device`. `host` must stay valid
+/// until the copy is complete. Counts in Arena::uploads and Arena::uploaded_bytes.
 Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes);
 
 }  // namespace foretime::gpu

@@ -7,21 +7,21 @@
 
 namespace foretime::gpu {
 
-/// Describes a run of words that is copied or filled.
+/// Describes a run of words (4 or 8 bytes each) that is copied or filled.
 template <class Word>
 struct WordRun {
   const Word* from;  // null: fill with 0, 1, 2, … if `counts`, else with zeros
-  Word* to;
-  long long first;   // position among the words of all runs
+  Word* to;          // first word that is written
+  long long first;   // number of words of all runs before this one
   Word plus;         // number added to each word
-  long long counts;  // 0 or 1
+  long long counts;  // 1: a null `from` means 0, 1, 2, …; 0: it means zeros
 };
 
-/// Copies one word. Item = word.
+/// Writes one word. Item = number of the word among the words of all runs.
 template <class Word>
 struct JoinWords {
   const WordRun<Word>* runs = nullptr;  // ascending by `first`
-  int count = 0;
+  int count = 0;                        // number of runs
 
   FORETIME_KERNEL void operator()(int item) const {
     int low = 0, high = count;  // [low, high) contains the last run that begins at or before the item

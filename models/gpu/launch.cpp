@@ -58,7 +58,7 @@ std::string type_name(const std::type_info& type) {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &failed),
                                                     std::free);
-  if (failed != 0) throw models::ModelError("kernels: {} has no readable name", type.name());
+  if (failed != 0) throw models::ModelError("GPU kernels: type {}: its name cannot be decoded", type.name());
   return name.get();
 }
 
@@ -114,7 +114,7 @@ void launch_on_gpu(torch::Device device, const std::string& type, const void* fu
   ensure_context(gpu);
   const auto& kernels = kernels_of(gpu, type.find("double") == std::string::npos ? torch::kFloat : torch::kDouble);
   const auto kernel = kernels.find(type);
-  if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not in kernel_functors()", type);
+  if (kernel == kernels.end()) throw models::ModelError("GPU kernels: {} is not in kernel_functors()", type);
   int count = items;
   void* arguments[] = {const_cast<void*>(functor), &count};
   launch(kernel->second, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads,
@@ -124,7 +124,8 @@ void launch_on_gpu(torch::Device device, const std::string& type, const void* fu
 #else
 
 void launch_on_gpu(torch::Device device, const std::string& type, const void*, int64_t) {
-  throw models::ModelError("{} on {}: this build has no CUDA; expected the CPU", type, device.str());
+  throw models::ModelError("GPU kernel {} on device {}: this build has no CUDA, expected device cpu", type,
+                           device.str());
 }
 
 #endif

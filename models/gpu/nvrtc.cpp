@@ -32,10 +32,11 @@ class Library {
  private:
   void* symbol(const char* name) const {
     if (handle_ == nullptr)
-      throw ModelError("kernels for a GPU need {}, which is not found; install it beside LibTorch", what_);
+      throw ModelError("GPU kernels need {}, which is not found; install it beside LibTorch", what_);
     // LibTorch's wrapper brings both libraries; their functions are found behind it.
     void* found = ::dlsym(handle_, name);
-    if (found == nullptr) throw ModelError("kernels for a GPU: {} has no {}; expected CUDA 11.2 or later", what_, name);
+    if (found == nullptr)
+      throw ModelError("GPU kernels: {} has no function {}; expected CUDA 11.2 or later", what_, name);
     return found;
   }
 
@@ -55,14 +56,14 @@ const Library& driver() {
 }
 
 void check_nvrtc(int result, const std::string& what) {
-  if (result != 0) throw ModelError("kernels: {}: {}", what, nvrtc().text("nvrtcGetErrorString", result));
+  if (result != 0) throw ModelError("GPU kernels: {}: {}", what, nvrtc().text("nvrtcGetErrorString", result));
 }
 
 void check_driver(int result, const char* what) {
   if (result == 0) return;
   const char* message = nullptr;
   driver()("cuGetErrorString", result, &message);
-  throw ModelError("kernels: {}: {}", what, message != nullptr ? message : "an unknown error of the driver");
+  throw ModelError("GPU kernels: {}: {}", what, message != nullptr ? message : "an unknown error of the driver");
 }
 
 /// nvrtcProgram
@@ -104,7 +105,7 @@ CompiledKernels compile_kernels(const char* source, const std::vector<std::strin
   const auto target = "--gpu-architecture=" + architecture;
   const char* options[] = {target.c_str(), "--std=c++17"};
   if (const int result = program("nvrtcCompileProgram", 2, static_cast<const char**>(options)); result != 0)
-    throw ModelError("kernels: {} for {}: {}", nvrtc().text("nvrtcGetErrorString", result), architecture,
+    throw ModelError("GPU kernels: {} for {}: {}", nvrtc().text("nvrtcGetErrorString", result), architecture,
                      program.text("nvrtcGetProgramLog"));
   CompiledKernels compiled{program.text("nvrtcGetCUBIN"), {}};
   for (const auto& name : kernels) {

@@ -15,8 +15,7 @@
 
 namespace foretime::gpu {
 
-/// Rows longer than kLongRow are reduced in pieces of kPiece entries, one item each; then the results of the pieces are
-/// joined in order.
+/// Rows longer than kLongRow are reduced in pieces of kPiece entries; then the pieces' results are joined in order.
 constexpr int kLongRow = 128;
 constexpr int kPiece = 64;
 constexpr int kMaxTerms = 8;
@@ -35,7 +34,7 @@ FORETIME_KERNEL double exponential(double x) { return std::exp(x); }
 FORETIME_KERNEL double square_root(double x) { return std::sqrt(x); }
 #endif
 
-/// Holds V numbers that are loaded and stored at once.
+/// Holds V numbers that are loaded and stored at once, at addresses aligned to the pack.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Pack {
   T at[V];
@@ -73,7 +72,7 @@ struct MatrixRows {
   }
 };
 
-/// Reduces one piece of a long row of term `term`. Item = piece * lanes + lane.
+/// Reduces one piece of a long row of matrix `term` for Rows. Item = piece * lanes + lane.
 template <class Reduction>
 struct Pieces {
   Reduction reduction;
@@ -91,7 +90,7 @@ struct Pieces {
   }
 };
 
-/// Reduces one row over all terms. Item = row * lanes + lane. Terms with long rows must run Pieces before.
+/// Reduces one row over the matrices of all terms. Item = row * lanes + lane. Pieces must run first for long rows.
 template <class Reduction>
 struct Rows {
   Reduction reduction;
@@ -114,12 +113,12 @@ struct Rows {
   }
 };
 
-/// Base of reductions over one matrix. A lane is a column, or V columns.
+/// Base of reductions over one matrix. A lane is a column of the result, or several. V is the type of partial results.
 template <class V>
 struct OneMatrixReduction {
   using Value = V;
   MatrixRows matrix;
-  Value* scratch = nullptr;  // [pieces, lanes]
+  Value* scratch = nullptr;  // [pieces, lanes] results of Pieces; null without long rows
   int term_count = 1, lanes = 0;
 
   FORETIME_KERNEL const MatrixRows& rows(int) const { return matrix; }
@@ -145,7 +144,7 @@ FORETIME_KERNEL void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
 }
 
 /// Computes inference::csr_sum: out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] *
-/// x[columns[e]]). A lane has V columns. With `accumulate` the previous content of `out` is added.
+/// x[columns[e]]). A lane has V columns. With `accumulate` the previous content of `out` is added to the sum.
 template <class T, int V>
 struct CsrSum {
   using Value = Pack<T, V>;
@@ -159,7 +158,7 @@ struct CsrSum {
   int term_count = 0, lanes = 0;
   long long width = 0;
   const T* bias = nullptr;  // [width]; null: none
-  T slope = T(1);
+  T slope = T(1);           // factor of negative results
   bool accumulate = false;
   T* out = nullptr;  // [rows, width]
 
@@ -180,20 +179,21 @@ struct CsrSum {
   }
 };
 
+/// Holds the largest value so far, and where it is.
 template <class T>
 struct Best {
   T best;
-  int winner;  // row of x; -1: none yet
+  int winner;  // row of x; -1: no value yet
 };
 
 /// Computes inference::csr_max. A lane is a column.
 template <class T>
 struct CsrMax : OneMatrixReduction<Best<T>> {
   using Value = Best<T>;
-  const T* x = nullptr;
+  const T* x = nullptr;     // [cols, lanes]
   const T* mask = nullptr;  // [entries] 0: the entry is ignored; null: no entry is ignored
-  T* out = nullptr;
-  int* winner = nullptr;
+  T* out = nullptr;         // [rows, lanes]
+  int* winner = nullptr;    // [rows, lanes] row of x of each maximum, or -1
 
   FORETIME_KERNEL Value start() const { return {T(0), -1}; }
   FORETIME_KERNEL void take(Value& best, int, int, int e, int lane) const {
@@ -212,12 +212,12 @@ struct CsrMax : OneMatrixReduction<Best<T>> {
   }
 };
 
-/// Computes inference::csr_max_gradient: `matrix` is the transposed one, a lane a column of states.
+/// Computes inference::csr_max_gradient, where `matrix` is the transpose of CsrMax's. A lane is a column.
 template <class T>
 struct CsrMaxGradient : OneMatrixReduction<T> {
-  const int* winner = nullptr;
-  const T* from = nullptr;
-  T* out = nullptr;
+  const int* winner = nullptr;  // result of CsrMax
+  const T* from = nullptr;      // gradient of CsrMax::out
+  T* out = nullptr;             // gradient of CsrMax::x
 
   FORETIME_KERNEL T start() const { return T(0); }
   FORETIME_KERNEL void take(T& sum, int, int row, int e, int lane) const {
@@ -238,7 +238,7 @@ struct WeightedSum : OneMatrixReduction<Pack<T, V>> {
   const T* weights = nullptr;     // [entries, heads]
   const T* x = nullptr;           // [cols, heads * head_width]
   int heads = 0, head_width = 0;
-  T* out = nullptr;
+  T* out = nullptr;  // [rows, heads * head_width]
 
   FORETIME_KERNEL Value start() const { return zeros<T, V>(); }
   FORETIME_KERNEL void take(Value& sum, int, int, int e, int lane) const {
@@ -254,12 +254,12 @@ struct WeightedSum : OneMatrixReduction<Pack<T, V>> {
 /// Computes inference::entry_products: out[e, h] = a[row(e), h, :] · b[columns[e], h, :]. Item = entry * heads + head.
 template <class T, int V>
 struct EntryProducts {
-  const int* entry_rows = nullptr;  // [entries]
-  const int* columns = nullptr;
-  const T* a = nullptr;
-  const T* b = nullptr;
+  const int* entry_rows = nullptr;  // [entries] row of each entry
+  const int* columns = nullptr;     // [entries]
+  const T* a = nullptr;             // [rows, heads * head_width]
+  const T* b = nullptr;             // [cols, heads * head_width]
   int heads = 0, head_width = 0;
-  T* out = nullptr;
+  T* out = nullptr;  // [entries, heads]
 
   FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads, head = item - e * heads;
@@ -275,14 +275,14 @@ struct EntryProducts {
   }
 };
 
+/// Holds a partial result of EdgeSoftmaxSums: the largest logit so far, and the sum relative to it.
 template <class T>
 struct EdgeSoftmaxSum {
   T largest, sum;
-  bool any;
+  bool any;  // false: no entry yet
 };
 
-/// Computes for each row and head (lane) the largest logit and Σ multiplicity * exp(logit - largest). Entries of
-/// multiplicity 0 are ignored.
+/// Computes for each row and head (lane) the largest logit and Σ m * exp(logit - largest), m > 0 the multiplicity.
 template <class T>
 struct EdgeSoftmaxSums : OneMatrixReduction<EdgeSoftmaxSum<T>> {
   using Value = EdgeSoftmaxSum<T>;
@@ -315,13 +315,13 @@ struct EdgeSoftmaxSums : OneMatrixReduction<EdgeSoftmaxSum<T>> {
 /// Computes inference::edge_softmax; must follow EdgeSoftmaxSums. Item = entry * heads + head.
 template <class T>
 struct EdgeSoftmax {
-  const int* entry_rows = nullptr;
-  const T* multiplicity = nullptr;
-  const T* logits = nullptr;
-  const T* largest = nullptr;
-  const T* sums = nullptr;
+  const int* entry_rows = nullptr;  // [entries] row of each entry
+  const T* multiplicity = nullptr;  // [entries]; null: ones
+  const T* logits = nullptr;        // [entries, heads]
+  const T* largest = nullptr;       // [rows, heads] from EdgeSoftmaxSums
+  const T* sums = nullptr;          // [rows, heads] from EdgeSoftmaxSums
   int heads = 0;
-  T* weights = nullptr;
+  T* weights = nullptr;  // [entries, heads] result
 
   FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads;
@@ -334,9 +334,9 @@ struct EdgeSoftmax {
 /// Computes Σ weights * from for each row and head (lane), for the gradient of the softmax.
 template <class T>
 struct EdgeSoftmaxShares : OneMatrixReduction<T> {
-  const T* weights = nullptr;
-  const T* from = nullptr;
-  T* out = nullptr;  // [rows, heads]
+  const T* weights = nullptr;  // [entries, heads] result of EdgeSoftmax
+  const T* from = nullptr;     // [entries, heads] gradient of `weights`
+  T* out = nullptr;            // [rows, heads]
 
   FORETIME_KERNEL T start() const { return T(0); }
   FORETIME_KERNEL void take(T& sum, int, int, int e, int lane) const {
@@ -349,12 +349,12 @@ struct EdgeSoftmaxShares : OneMatrixReduction<T> {
 /// Computes inference::edge_softmax_gradient; must follow EdgeSoftmaxShares. Item = entry * heads + head.
 template <class T>
 struct EdgeSoftmaxGradient {
-  const int* entry_rows = nullptr;
-  const T* weights = nullptr;
-  const T* from = nullptr;
-  const T* shares = nullptr;
+  const int* entry_rows = nullptr;  // [entries] row of each entry
+  const T* weights = nullptr;       // [entries, heads] result of EdgeSoftmax
+  const T* from = nullptr;          // [entries, heads] gradient of `weights`
+  const T* shares = nullptr;        // [rows, heads] from EdgeSoftmaxShares
   int heads = 0;
-  T* to = nullptr;
+  T* to = nullptr;  // [entries, heads] gradient of the logits
 
   FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads;
@@ -362,13 +362,13 @@ struct EdgeSoftmaxGradient {
   }
 };
 
-/// Computes the gradient of a sum's activation: to[i] = output[i] > 0 ? from[i] : slope * from[i].
+/// Computes the gradient of an activation: to[i] = output[i] > 0 ? from[i] : slope * from[i]. Item = i.
 template <class T>
 struct ActivationGradient {
-  const T* output = nullptr;
-  const T* from = nullptr;
-  T slope = T(1);
-  T* to = nullptr;
+  const T* output = nullptr;  // result of the activation
+  const T* from = nullptr;    // gradient of `output`
+  T slope = T(1);             // factor of negative numbers in the activation
+  T* to = nullptr;            // gradient before the activation; may be `from`
 
   FORETIME_KERNEL void operator()(int item) const { to[item] = output[item] > T(0) ? from[item] : from[item] * slope; }
 };

@@ -1,20 +1,19 @@
 #pragma once
 
-/// Kernel functors for an optimiser's step over all parameters at once. NVRTC compiles the text of sparse_kernels.h
-/// before this file.
+/// Kernel functors for one step of an optimiser over all parameters. NVRTC compiles them after sparse_kernels.h.
 #ifndef __CUDACC_RTC__
 #include "models/gpu/sparse_kernels.h"
 #endif
 
 namespace foretime::gpu {
 
-/// Describes one of the parameters that are updated together. Their gradients are concatenated in one array, and their
-/// moments in two others, which may hold further moments.
+/// Describes one of the parameters that are updated together. One array has the gradients of all, one after another;
+/// two others have the moments, among those of further parameters.
 template <class T>
 struct Segment {
   T* parameter;
   long long first, end;  // range of the parameter's gradient in the array of gradients
-  long long moments;     // offset of the parameter's moments
+  long long moments;     // offset of the parameter in the arrays of moments
 };
 
 constexpr int kSquareLanes = 128;
@@ -23,8 +22,8 @@ constexpr int kSquareLanes = 128;
 template <class T>
 struct SquareSums {
   const Segment<T>* segments = nullptr;
-  const T* gradient = nullptr;
-  double* out = nullptr;  // [segments, kSquareLanes]
+  const T* gradient = nullptr;  // gradients of all parameters, one after another
+  double* out = nullptr;        // [segments, kSquareLanes]
 
   FORETIME_KERNEL void operator()(int item) const {
     const int segment = item / kSquareLanes;
@@ -61,21 +60,20 @@ struct GlobalNorm {
   }
 };
 
-/// Takes one step of Adam or AdamW with clipped gradients, as worker/state/optimizer.cpp does tensor by tensor. Item =
-/// an element of the gradients.
+/// Takes a step of Adam or AdamW with clipped gradients, as worker/state/optimizer.cpp. Item = index in `gradient`.
 template <class T>
 struct AdamStep {
   const Segment<T>* segments = nullptr;  // ascending
   int segment_count = 0;
-  const T* gradient = nullptr;
+  const T* gradient = nullptr;  // gradients of all parameters, one after another
   T* first_moments = nullptr;
   T* second_moments = nullptr;
   const double* norms = nullptr;  // [1] global norm, or [segments] if `clips_each`
   bool clips_each = false;
   double clip_norm = 0;  // 0: no clipping
   double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
-  double first_correction = 1, second_root = 1;
-  bool decoupled = true;
+  double first_correction = 1, second_root = 1;  // at step t: 1 - beta1^t, sqrt(1 - beta2^t)
+  bool decoupled = true;                         // true: AdamW; false: weight decay is added to the gradient
 
   FORETIME_KERNEL int segment_of(int item) const {
     int low = 0, high = segment_count;  // [low, high) contains the last segment that begins at or before the item

@@ -15,7 +15,7 @@ FORETIME_KERNEL double round_up(double x) { return ceil(x); }
 FORETIME_KERNEL double round_up(double x) { return std::ceil(x); }
 #endif
 
-/// Returns the number of nodes that a graph keeps; copy of inference::kept_nodes.
+/// Returns the number of nodes that a graph of `nodes` nodes keeps; copy of inference::kept_nodes.
 FORETIME_KERNEL int kept_of(int nodes, double ratio) {
   const double wanted = nodes * ratio;
   const int kept = int(round_up(wanted * (1 - 1e-9)));
@@ -29,10 +29,10 @@ struct GraphNodes {
   const int* graph_of = nullptr;  // [nodes]
 };
 
-/// Computes the offset of each graph's kept nodes, and their number. Item = graph, and one more.
+/// Computes the offset of each graph's kept nodes, and the number of these nodes. Item = graph, or `graphs`.
 template <class T>
 struct KeptPointers {
-  const int* ptr = nullptr;
+  const int* ptr = nullptr;  // [graphs + 1] as GraphNodes::ptr
   int graphs = 0;
   double ratio = 1;
   int* kept_ptr = nullptr;  // [graphs + 1]
@@ -46,14 +46,13 @@ struct KeptPointers {
   }
 };
 
-/// Computes the position of each node among its graph's nodes by descending score; equal scores keep their order. Item
-/// = node.
+/// Computes each node's place in its graph by descending score; equal scores keep their order. Item = node.
 template <class T>
 struct ScorePlaces {
   GraphNodes graphs;
   const T* scores = nullptr;
   double lowest = 0;         // -∞, the value of a score that is NaN
-  int* places = nullptr;     // [nodes]
+  int* places = nullptr;     // [nodes] place of each node in its graph, from 0
   double* sorted = nullptr;  // [nodes] scores of each graph, descending
 
   FORETIME_KERNEL double score(int node) const {
@@ -73,14 +72,13 @@ struct ScorePlaces {
   }
 };
 
-/// Finds the positions of the nodes that are tied with the last kept node, if that is tied with the first dropped one.
-/// Nodes before them are kept. Item = graph.
+/// Finds the places of nodes tied with the last kept and the first dropped one; earlier places are kept. Item = graph.
 struct TieSpans {
-  const int* ptr = nullptr;
-  const int* kept_ptr = nullptr;
-  const double* sorted = nullptr;
-  double tie_part = 0;  // fraction of the largest score below which a difference is a tie
-  // [graphs] the tied nodes of a graph are places begin … end - 1 by descending score
+  const int* ptr = nullptr;        // [graphs + 1] as GraphNodes::ptr
+  const int* kept_ptr = nullptr;   // [graphs + 1] from KeptPointers
+  const double* sorted = nullptr;  // [nodes] from ScorePlaces
+  double tie_part = 0;             // fraction of the largest score below which a difference is a tie
+  // [graphs] the tied nodes of a graph have places begin … end - 1 by descending score; empty range: no ties
   int* begin = nullptr;
   int* end = nullptr;
 
@@ -100,14 +98,14 @@ struct TieSpans {
   }
 };
 
-/// Computes whether each node is kept; of tied nodes the first are. Item = node.
+/// Computes whether each node is kept; of tied nodes the first ones are kept. Item = node.
 struct ChosenNodes {
   GraphNodes graphs;
-  const int* kept_ptr = nullptr;
-  const int* places = nullptr;
-  const int* begin = nullptr;
-  const int* end = nullptr;
-  int* stays = nullptr;  // [nodes] 0 or 1
+  const int* kept_ptr = nullptr;  // [graphs + 1] from KeptPointers
+  const int* places = nullptr;    // [nodes] from ScorePlaces
+  const int* begin = nullptr;     // [graphs] from TieSpans
+  const int* end = nullptr;       // [graphs] from TieSpans
+  int* stays = nullptr;           // [nodes] 0 or 1
 
   FORETIME_KERNEL void operator()(int item) const {
     const int graph = graphs.graph_of[item], place = places[item], from = begin[graph], to = end[graph];
@@ -121,15 +119,15 @@ struct ChosenNodes {
   }
 };
 
-/// Computes the number of kept nodes before each node, and lists the kept nodes. Item = node, and one more.
+/// Computes the number of kept nodes before each node, and lists the kept nodes. Item = node, or `nodes`.
 struct KeptPlaces {
   GraphNodes graphs;
   int nodes = 0, kept_count = 0;
-  const int* kept_ptr = nullptr;
-  const int* stays = nullptr;
-  int* before = nullptr;      // [nodes + 1]
-  int* kept = nullptr;        // [kept] nodes, ascending
-  int* kept_graph = nullptr;  // [kept] graph of each kept node
+  const int* kept_ptr = nullptr;  // [graphs + 1] from KeptPointers
+  const int* stays = nullptr;     // [nodes] from ChosenNodes
+  int* before = nullptr;          // [nodes + 1] number of kept nodes before each node
+  int* kept = nullptr;            // [kept] nodes, ascending
+  int* kept_graph = nullptr;      // [kept] graph of each kept node
 
   FORETIME_KERNEL void operator()(int item) const {
     if (item == nodes) {
@@ -150,14 +148,11 @@ struct KeptPlaces {
 template <class T>
 struct Restriction {
   MatrixRows from;
-  const T* values = nullptr;  // null: ones
-  // As in KeptPlaces.
-  const int* kept = nullptr;
-  const int* stays = nullptr;
-  const int* before = nullptr;
+  const T* values = nullptr;                                       // null: ones
+  const int *kept = nullptr, *stays = nullptr, *before = nullptr;  // see KeptPlaces
 };
 
-/// Counts the entries of each kept row that remain. Item = kept node; counts[0] is 0.
+/// Counts the entries of each kept row whose column is kept. Item = number of the kept row; counts[0] becomes 0.
 template <class T>
 struct KeptEntryCounts {
   Restriction<T> restriction;
@@ -173,12 +168,13 @@ struct KeptEntryCounts {
   }
 };
 
-/// Copies the entries between kept nodes. Item = kept node.
+/// Copies the entries between kept nodes, with columns renumbered. Item = number of the kept row.
 template <class T>
 struct KeptEntries {
   Restriction<T> restriction;
-  const int* row_ptr = nullptr;  // [kept + 1]
-  int* columns = nullptr;        // allocated for all entries
+  const int* row_ptr = nullptr;  // [kept + 1] cumulative sums of KeptEntryCounts::counts
+  // [entries of `restriction.from`]: only the first row_ptr[kept] elements are written
+  int* columns = nullptr;
   T* values = nullptr;
 
   FORETIME_KERNEL void operator()(int item) const {
@@ -208,13 +204,13 @@ struct DegreeRoots {
   }
 };
 
-/// Multiplies the values of each row by the roots of their row and column. Item = row.
+/// Computes out[e] = values[e] * roots[row of e] * roots[column of e] for the entries of each row. Item = row.
 template <class T>
 struct NormalizedValues {
   MatrixRows rows;
-  const T* values = nullptr;
-  const T* roots = nullptr;
-  T* out = nullptr;  // allocated for all entries
+  const T* values = nullptr;  // null: ones
+  const T* roots = nullptr;   // [rows] result of DegreeRoots
+  T* out = nullptr;           // [entries]; elements beyond the last row's entries are not written
 
   FORETIME_KERNEL void operator()(int item) const {
     for (int e = rows.first(item); e < rows.last(item); ++e)

@@ -10,30 +10,32 @@
 
 namespace foretime::models {
 
-/// Returns the factor of negative numbers in the activation: model.activation, model.leaky_slope.
+/// Returns the factor of negative numbers in the activation: 0 if model.activation is relu, else model.leaky_slope.
 double activation_slope(const configs::ModelSettings& settings);
 
 struct DenseOptions {
-  bool bias = true;
+  bool bias = true;           // layers have a bias
   bool activate_last = true;  // false: the last layer stays linear
-  double dropout = 0.0;       // probability after each activation, in training
+  double dropout = 0.0;       // probability of dropout after each activation, in training
 };
 
-/// Applies linear layers with an activation after each. Parameters: 0.weight, 0.bias, 1.weight, … below `name`.
+/// Applies linear layers with an activation after each. Parameters: NAME.0.weight, NAME.0.bias, NAME.1.weight, …
 class DenseStack {
  public:
   DenseStack() = default;
-  /// Declares the parameters. `widths` holds the width of the input, then of each layer's output; at least one layer.
+  /// Declares the parameters. `widths` holds the width of the input, then of each layer's output; at least two numbers.
+  /// `slope` is the factor of negative numbers in the activations.
   DenseStack(GraphBuilder& builder, const std::string& name, const std::vector<int64_t>& widths, double slope,
              const DenseOptions& options);
 
+  /// Appends all layers to x, [rows, widths.front()] → [rows, widths.back()].
   Value operator()(GraphBuilder& builder, Value x) const;
 
-  /// Gives access to the first layer, for callers that can compute its output without the joined input: they multiply
-  /// slices of its weight, add the products, bias and activation, and pass the result to after_first.
+  /// Returns the first layer's weights, for callers that compute the activated output of that layer for after_first.
   const Linear& first() const { return layers_.front(); }
+  /// Returns the factor of negative numbers after the first layer; 1: the layer stays linear.
   double first_slope() const { return slope_of(0); }
-  /// Appends the layers after the first one.
+  /// Appends the layers after the first one, whose activated output is `first_output`.
   Value after_first(GraphBuilder& builder, Value first_output) const;
 
  private:
@@ -53,13 +55,14 @@ class DenseStack {
 ///          by running means of these statistics (momentum 0.1), which are buffers. A shared state counts once for each
 ///          node and candidate that has it, so sharing changes nothing. Each rank uses the statistics of its part of a
 ///          batch; the trainer averages the running ones over ranks.
-/// Parameters below `name`: weight, bias; of graph also mean_scale. Buffers of batch: running_mean, running_variance.
+/// Parameters: NAME.weight, .bias; for graph also .mean_scale. Buffers of batch: NAME.running_mean, .running_variance.
 class Normalization {
  public:
   /// Declares the parameters. `type` must not be none.
   Normalization(GraphBuilder& builder, const std::string& name, configs::Norm type, int64_t width);
-  /// Normalises x, the states of level `level` of the plan.
+  /// Appends the normalisation of x, the states of level `level` of the plan.
   Value operator()(GraphBuilder& builder, Value x, int64_t level) const;
+  /// Returns whether the normalisation needs plans in which candidates share no states.
   static bool breaks_sharing(configs::Norm type) { return type == configs::Norm::graph; }
 
  private:
@@ -72,10 +75,10 @@ bool is_running_statistic(const std::string& name);
 
 /// Holds the states of the first level, and inputs that later layers read again.
 struct EncodedInputs {
-  Value states;       // [states of level 0, columns]
-  Value layout_rows;  // [distinct rows, columns] layouts after model.features.layout_scale or layout_codes; undefined:
-                      // none
-  Value tile_features;  // [candidates, 24] transformed; undefined: none
+  Value states;  // [states of level 0, columns]
+  // [distinct rows, columns] layouts after model.features.layout_scale or layout_codes; undefined: no layout data
+  Value layout_rows;
+  Value tile_features;  // [candidates, 24] after the transform; undefined: no tile data
 };
 
 /// Encodes a plan's inputs as the states of its first level, by a dense stack over the joined columns
@@ -91,23 +94,21 @@ struct EncodedInputs {
 /// The first layer is linear in each of these parts, so its output is a sum of products with slices of one weight, each
 /// computed once for every distinct row and gathered by state. It equals a linear layer on the joined input without
 /// storing that input. With model.encoder_layers 0 the joined columns are the states. `activate_last` applies to the
-/// last dense layer. Parameters are named encoder.….
+/// last dense layer. Parameters are named encoder.…; specs of the transforms' buffers are appended to `fits`.
 EncodedInputs encode_inputs(GraphBuilder& builder, const configs::ModelSettings& settings, const InputSchema& schema,
                             std::vector<FitSpec>& fits, bool activate_last = true);
 
 /// Computes one row a candidate from the final states: the parts of model.readout, concatenated. mean, sum, max, and
 /// normalized_sum (the sum divided by its Euclidean norm) are over all nodes of the candidate's graph; with the prefix
-/// configurable_ over its configurable nodes, and 0 if it has none; with the prefix decision_ (sum, mean and
-/// normalized_sum only) over the configurable nodes, where nodes with equivalent decisions count as one
-/// (plans/symbolic_plan.h).
+/// configurable_ over its configurable nodes, and 0 if it has none; with the prefix decision_ (not max) over the
+/// configurable nodes, where nodes with equivalent decisions count as one (plans/symbolic_plan.h).
 class Readout {
  public:
-  /// Throws ModelError for a repeated part, for an empty list, and for configurable_ and decision_ parts of data
-  /// without layouts.
+  /// Throws ModelError for an empty list, a repeated part, and parts of configurable nodes if data are not layouts.
   Readout(const std::vector<configs::ReadoutPart>& parts, data::CandidateKind kind);
 
-  /// Appends the readout of `states`. `nodes` replaces the pool of all nodes. The pools are added to `pools`, in the
-  /// order nodes, configurable, tied.
+  /// Appends the readout of `states`, [candidates, columns of all parts]. `nodes` names the pool of all nodes. Adds the
+  /// sums and maxima that it uses to `pools`, in the order nodes, configurable, tied.
   Value operator()(GraphBuilder& builder, Value states, std::vector<PooledStates>& pools,
                    const MatrixRef& nodes = {MatrixRef::Kind::nodes}) const;
 
@@ -123,9 +124,10 @@ class Readout {
   std::vector<Part> parts_;
 };
 
-/// Returns the columns of node features that model.features.columns names, ascending. A name is one of
-/// data::feature_names, or a prefix followed by `*`; without names all columns are returned. Throws ModelError for
-/// names that the data do not have, and for features other than data::feature_names.
+/// Returns the indices of the columns of node features that `names` (model.features.columns) select, ascending and each
+/// once; all columns if `names` is empty. A name is one of data::loop_column_names for programs as loop graphs, else of
+/// data::feature_names, or a prefix followed by `*`. Throws ModelError for a name that no column has, and for any name
+/// if the data's feature_count is not that of the known names.
 std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data::CandidateKind kind,
                                     int64_t feature_count);
 

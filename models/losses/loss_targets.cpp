@@ -55,8 +55,7 @@ std::vector<Ranking> rankings_of(const LossGroups& of) {
   return all;
 }
 
-/// Returns the first groups of `left` that share a block: none is less than half as long as the first, unless all are
-/// short.
+/// Returns the first groups of `left`, for one block: all at least half as long as the first, or the first is short.
 std::span<const Ranking> next_block(std::span<const Ranking> left) {
   size_t count = 1;
   while (count < left.size() && (left[count].size() * 2 >= left[0].size() || left[0].size() <= kShort)) ++count;
@@ -183,8 +182,7 @@ class BlockMaker {
 
 int64_t max_loss_target_bytes(const LossGroups& groups) {
   const auto candidates = std::ssize(groups.targets);
-  // All blocks together have at most twice as many places as candidates, or kShort a group, and a row more than they
-  // need; each is half as long as the one before.
+  // All blocks have at most twice as many places as candidates, or kShort a group, and a row more than they need.
   const int64_t places = 3 * candidates + kShort * std::ssize(groups.weights);
   const int64_t blocks = 2 + static_cast<int64_t>(std::log2(candidates + 1));
   return blocks * (Arena::max_bytes<int64_t>(candidates + 1) + 2 * Arena::max_bytes<int32_t>(candidates) +

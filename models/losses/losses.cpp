@@ -119,11 +119,12 @@ TargetTransform TargetTransform::from(const configs::LossSettings& settings) {
 double TargetTransform::to_target(double runtime, double flop) const {
   double value = runtime * scale;
   if (kind != Kind::runtime) {
-    if (!(runtime > 0)) throw ModelError("run time: {}, expected more than 0 for its logarithm", runtime);
+    if (!(runtime > 0)) throw ModelError("run time {}, expected more than 0: loss.target takes the logarithm", runtime);
     value = std::log(runtime);
   }
   if (kind == Kind::log_runtime_per_flop) {
-    if (!(flop > 0)) throw ModelError("flop count: {}, expected more than 0 for its logarithm", flop);
+    if (!(flop > 0))
+      throw ModelError("{} arithmetic operations, expected more than 0: loss.target takes the logarithm", flop);
     value -= std::log(flop);
   }
   return (value - mean) / deviation;
@@ -152,7 +153,7 @@ void TargetStatistics::add(const data::Group& group, const std::vector<int64_t>&
 
 TargetTransform TargetStatistics::fit() const {
   const auto* sums = sums_.data_ptr<double>();
-  if (!(sums[0] > 0)) throw ModelError("target statistics: no targets, expected at least one");
+  if (!(sums[0] > 0)) throw ModelError("target statistics: no candidate has a finite run time, expected at least one");
   TargetTransform result = transform_;
   result.mean = sums[1] / sums[0];
   const double deviation = std::sqrt(std::max(0.0, sums[2] / sums[0] - result.mean * result.mean));

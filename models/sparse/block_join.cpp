@@ -53,8 +53,7 @@ void WordRuns<Word>::join(torch::Device device) const {
 template class WordRuns<int>;
 template class WordRuns<long long>;
 
-/// Describes a part of an array: a tensor without its first elements, or `count` times 0, or 0, 1, 2, …; `plus` is
-/// added to each number.
+/// Describes a part of an array: elements `first`, … of `from`; if undefined, zeros or 0, 1, 2, …; each plus `plus`.
 struct BlockJoin::Part {
   Tensor from = {};
   int64_t first = 0, count = 0;
@@ -68,7 +67,7 @@ struct BlockJoin::Part {
   static Part same(int64_t value, int64_t count) { return {{}, 0, count, value}; }
 };
 
-/// Row pointers of a matrix; undefined ones are of a gather with so many rows.
+/// Row pointers of a matrix; undefined for a gather, which has one entry in each of its `rows` rows.
 struct BlockJoin::Pointers {
   Tensor row_ptr;
   int64_t rows, entries;
@@ -101,55 +100,51 @@ void BlockJoin::bring_up(const Tensor& home, int64_t bytes) {
   if (copied.upload) after(std::move(copied.upload));
 }
 
-/// Returns the address of a tensor's data at the time of the join: on the device if `bring_up` copies it.
-const void* BlockJoin::address(const Tensor& of) const {
-  const auto* at = static_cast<const char*>(of.data_ptr());
+const void* BlockJoin::address(const Tensor& tensor) const {
+  const auto* at = static_cast<const char*>(tensor.data_ptr());
   for (const auto& each : moved_)
     if (at >= each.begin && at < each.end) return each.to + (at - each.begin);
   return at;
 }
 
-/// Returns the row pointers of concatenated matrices.
-Tensor BlockJoin::row_pointers(const std::vector<Pointers>& of) {
+Tensor BlockJoin::row_pointers(const std::vector<Pointers>& matrices) {
   std::vector<Part> parts = {Part::same(0, 1)};
   Running entries;
-  for (const auto& each : of) {
+  for (const auto& each : matrices) {
     const auto before = entries.next(each.entries);
     parts.push_back(each.row_ptr.defined() ? Part::of(each.row_ptr, before, 1) : Part::numbers(before + 1, each.rows));
   }
   return array(parts, row_ptr_type_on(options_.device));
 }
 
-/// Lists of long rows one after another; `rows`: of the matrices that they belong to.
-LongRows BlockJoin::long_rows(const std::vector<const LongRows*>& of, const std::vector<int64_t>& rows) {
-  if (std::none_of(of.begin(), of.end(), [](const auto* each) { return each->rows.defined(); })) return {};
+LongRows BlockJoin::long_rows(const std::vector<const LongRows*>& blocks, const std::vector<int64_t>& rows) {
+  if (std::none_of(blocks.begin(), blocks.end(), [](const auto* each) { return each->rows.defined(); })) return {};
   std::vector<Part> row_parts, pointer_parts = {Part::same(0, 1)}, piece_parts;
   Running row, listed, pieces;
-  for (size_t i = 0; i < of.size(); ++i) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
     const auto before = row.next(rows[i]);
-    if (!of[i]->rows.defined()) continue;
-    row_parts.push_back(Part::of(of[i]->rows, before));
-    pointer_parts.push_back(Part::of(of[i]->piece_ptr, pieces.next(of[i]->piece_rows.numel()), 1));
-    piece_parts.push_back(Part::of(of[i]->piece_rows, listed.next(of[i]->rows.numel())));
+    const LongRows& own = *blocks[i];
+    if (!own.rows.defined()) continue;
+    row_parts.push_back(Part::of(own.rows, before));
+    pointer_parts.push_back(Part::of(own.piece_ptr, pieces.next(own.piece_rows.numel()), 1));
+    piece_parts.push_back(Part::of(own.piece_rows, listed.next(own.rows.numel())));
   }
   return {array(row_parts, torch::kInt), array(pointer_parts, torch::kInt), array(piece_parts, torch::kInt)};
 }
 
-/// Values of all entries; undefined ones are ones. Undefined where all are.
-Tensor BlockJoin::values(const std::vector<Tensor>& of, const std::vector<int64_t>& entries) {
-  if (std::none_of(of.begin(), of.end(), [](const auto& each) { return each.defined(); })) return {};
+Tensor BlockJoin::values(const std::vector<Tensor>& blocks, const std::vector<int64_t>& entries) {
+  if (std::none_of(blocks.begin(), blocks.end(), [](const auto& each) { return each.defined(); })) return {};
   const int64_t bits_of_one = options_.dtype == torch::kDouble ? 0x3ff0000000000000 : 0x3f800000;
   std::vector<Part> parts;
-  for (size_t i = 0; i < of.size(); ++i)
-    parts.push_back(of[i].defined() ? Part::of(of[i]) : Part::same(bits_of_one, entries[i]));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    parts.push_back(blocks[i].defined() ? Part::of(blocks[i]) : Part::same(bits_of_one, entries[i]));
   return array(parts, options_.dtype);
 }
 
-/// Numbers of the blocks, each greater by the sum of `by` before it.
-Tensor BlockJoin::shifted(const std::vector<Tensor>& of, const std::vector<int64_t>& by) {
+Tensor BlockJoin::shifted(const std::vector<Tensor>& blocks, const std::vector<int64_t>& by) {
   std::vector<Part> parts;
   Running before;
-  for (size_t i = 0; i < of.size(); ++i) parts.push_back(Part::of(of[i], before.next(by[i])));
+  for (size_t i = 0; i < blocks.size(); ++i) parts.push_back(Part::of(blocks[i], before.next(by[i])));
   return array(parts, torch::kInt);
 }
 
@@ -190,10 +185,10 @@ CsrTensor BlockJoin::diagonal(const std::vector<const CsrTensor*>& blocks) {
   return result;
 }
 
-Tensor BlockJoin::below_each_other(const std::vector<Tensor>& of) {
+Tensor BlockJoin::below_each_other(const std::vector<Tensor>& matrices) {
   std::vector<Part> parts;
-  for (const auto& each : of) parts.push_back(Part::of(each));
-  return array(parts, of.front().scalar_type()).view({-1, of.front().size(1)});
+  for (const auto& each : matrices) parts.push_back(Part::of(each));
+  return array(parts, matrices.front().scalar_type()).view({-1, matrices.front().size(1)});
 }
 
 CsrTensor BlockJoin::identity(int64_t states) const {

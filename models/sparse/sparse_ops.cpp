@@ -106,8 +106,7 @@ struct BothWays {
   CsrRows matrix, transposed;
 };
 
-// The two products are each other's gradients: of Σ_e w_e x_column by w a product of entries, by x the weighted sum
-// over the transpose; and the other way round.
+// The two products are each other's gradients, by x over the transpose.
 
 struct WeightedSumFunction : torch::autograd::Function<WeightedSumFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& weights, const torch::Tensor& x,

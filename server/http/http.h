@@ -13,12 +13,12 @@
 
 namespace foretime::server {
 
-/// Holds a request.
+/// Holds a request. Its body is empty in HttpHandler::admit.
 struct HttpRequest {
-  std::string method, path;  // path: decoded, without the query
-  std::map<std::string, std::string> query;
-  std::string content_type;                 // no parameters, lower case; "" if missing
-  std::string host, origin, authorization;  // headers as sent; "" if missing
+  std::string method, path;                  // path: decoded, without the query
+  std::map<std::string, std::string> query;  // decoded; the last of equal names
+  std::string content_type;                  // media type in lower case, without parameters; "" if missing
+  std::string host, origin, authorization;   // headers as they were sent; "" if missing
   std::string body;
 };
 
@@ -28,45 +28,46 @@ struct HttpResponse {
   std::string body;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};
-  /// Replaces the body: called repeatedly until it returns an empty text; may block while the client listens. Must end
-  /// soon after `HttpServer::stop_accepting` was called.
+  /// If set, replaces the body: it is called repeatedly, and its texts are sent until it returns "". It may block while
+  /// the client listens, but must end soon after `HttpServer::stop_accepting`.
   std::function<std::string()> stream = {};
 };
 
-/// Thrown for an answer that reports an error.
+/// Thrown to answer a request with an error.
 struct HttpError {
   int status = 500;
-  const char* code = "internal";  // code for programs: bad_input, busy, …
+  const char* code = "internal";  // word for programs, such as bad_input or busy
   std::string message;            // text for people
 };
 
-/// Returns {"error": {"code": …, "message": …}}.
+/// Returns the answer {"error": {"code": …, "message": …}} with the error's status.
 HttpResponse to_response(const HttpError& error);
 
-/// Answers requests, several at once. A thrown HttpError becomes an answer.
+/// Answers requests, several at the same time.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
+  /// Answers a request. HttpError becomes the answer, std::bad_alloc status 503, any other std::exception status 500.
   virtual HttpResponse answer(const HttpRequest& request) = 0;
-  /// Checks a request before its body is read. Throws HttpError if the request will be refused for any body.
+  /// Checks a request before its body is read. Throws HttpError if the request would be refused with any body.
   virtual void admit(const HttpRequest& request) = 0;
 };
 
-/// Serves HTTP/1.1 on listeners until it is stopped, with a thread for each connection. Bodies above the limit are
-/// refused without being stored, and the sum of all bodies in memory is limited, too. If started in a thread whose
-/// signals are blocked, its threads do not receive signals.
+/// Serves HTTP/1.1 on listeners until it is destroyed, with a thread for each connection. Refuses requests for other
+/// hosts and changes by web pages of other sites. Refuses bodies above limits.max_body without storing them, and limits
+/// the sum of all bodies in memory. If the starting thread has blocked signals, so have the server's threads.
 class HttpServer {
  public:
-  /// Starts serving. Throws ListenError if threads cannot be started.
+  /// Starts serving. `handler` must outlive this object. Throws ListenError if a thread cannot be started.
   HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   const std::vector<Listener>& listeners() const;
-  /// Stops accepting connections, and closes each after its next answer.
+  /// Accepts no more connections. An open connection is closed after the answer to its next request.
   void stop_accepting();
-  /// Returns the number of requests that were received completely and are not answered.
+  /// Returns the number of requests whose body has been received and whose answer has not been sent.
   int64_t requests() const;
 
  private:

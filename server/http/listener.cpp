@@ -79,7 +79,8 @@ Listener Listener::on_path(const std::filesystem::path& path) {
   address.sun_family = AF_UNIX;
   const auto& text = path.native();
   if (text.empty() || text.size() >= sizeof(address.sun_path))
-    throw ListenError("{}: a path of {} bytes, expected 1 … {}", name, text.size(), sizeof(address.sun_path) - 1);
+    throw ListenError("{}: found {} bytes, expected a path of 1 to {}", name, text.size(),
+                      sizeof(address.sun_path) - 1);
   std::copy(text.begin(), text.end(), address.sun_path);
   const auto lock = lock_folder(path);
   clear(path, address, name);

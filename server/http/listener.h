@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/// Opens listening sockets that only this machine reaches.
+/// Listening sockets that only this machine reaches.
 namespace foretime::server {
 
 /// Reports a socket on which the server cannot listen.
@@ -14,15 +14,14 @@ struct ListenError : ErrorOf<kComm> {
   using ErrorOf::ErrorOf;
 };
 
-/// A listening socket on this machine: a Unix socket, whose file is removed with this object, or TCP on a loopback
-/// address.
+/// Holds a listening socket: a Unix socket, whose file is removed with this object, or TCP on a loopback address.
 class Listener {
  public:
-  /// Listens on a Unix socket to which only this user may connect. Replaces a socket left behind by a server that has
-  /// ended. Throws ListenError if the path is another kind of file, is too long, or has a listener.
+  /// Listens on a Unix socket to which only this user may connect. Replaces the socket file of a server that has ended.
+  /// Throws ListenError if the path is another kind of file, is empty or too long, or another server listens there.
   static Listener on_path(const std::filesystem::path& path);
-  /// Listens on a loopback address; `port` 0 chooses a free one. Throws ListenError, and SettingsError for an address
-  /// that is not loopback.
+  /// Listens on a loopback address; `port` 0 chooses a free port. Throws ListenError if it cannot listen, and
+  /// SettingsError for an address that is not loopback.
   static Listener on_loopback(const std::string& address, uint16_t port);
 
   Listener(Listener&& other) noexcept;
@@ -34,7 +33,7 @@ class Listener {
 
   int descriptor() const { return descriptor_; }
   bool is_tcp() const { return path_.empty(); }
-  const std::string& name() const { return name_; }  // unix:/path, http://127.0.0.1:1234
+  const std::string& name() const { return name_; }  // such as unix:/path or http://127.0.0.1:1234
 
  private:
   Listener(int descriptor, std::string name, std::filesystem::path path);

@@ -183,7 +183,7 @@ class ArtifactsTest(ProgramTest):
         job = json.loads(self.foretime("status", "--json"))["jobs"][0]
         self.assertEqual(job["state"], "succeeded")
         self.assertIn("not stored", self.foretime("status", job["id"]))
-        self.assertIn("its quota is 0 (foretime queue --artifact-mib)", self.foretime("status", job["id"]))
+        self.assertIn("bytes of a quota of 0 (foretime queue --artifact-mib)", self.foretime("status", job["id"]))
         message = self.foretime("export", job["id"], "best.foretime", code=2)
         self.assertIn("nor in an artifact store: agents store checkpoints with --artifacts", message)
 

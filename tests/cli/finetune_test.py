@@ -334,7 +334,7 @@ class FinetuneTest(ProgramTest):
         self.write("few.json", "".join(new.read_text().splitlines(keepends=True)[:4]))
         refused(self.model, "few.json", *self.records, expected="too few to rank")
         self.finetune(self.model, "few.json", *self.records, "--holdout", "0", out="few.foretime")
-        refused(self.model, "no*.json", *self.records, expected="nothing of this name")
+        refused(self.model, "no*.json", *self.records, expected="no file of this name or pattern")
         refused(self.model, self.model, *self.records, expected="is no packed collection")
         refused(
             self.model,
@@ -417,7 +417,7 @@ class FinetuneTest(ProgramTest):
 
         self.queue("export", added, "round.foretime")
         self.assertEqual(tensors(self.folder / "round.foretime"), tensors(self.folder / "runs" / job["checkpoint"]))
-        self.assertIn("a bundle has no checkpoint", self.queue("export", added, "folder", code=2))
+        self.assertIn("from which no checkpoint folder can be written", self.queue("export", added, "folder", code=2))
         alone = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--steps", "30")
         self.assertEqual(
             alone["after"], {name: value for name, value in job["metrics"].items() if name.startswith("holdout/")}

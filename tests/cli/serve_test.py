@@ -96,7 +96,7 @@ class ServeTest(ServeCase):
             ({"node_types": [63, 34, 300]}, "node_types: 300, expected"),
             ({"configurable_nodes": [2, 1]}, ""),
             ({"collection": "layout:xla"}, 'collection: "layout:xla", expected one of'),
-            ({"more": 1}, "more: no field of a graph"),
+            ({"more": 1}, "more: unknown field of a graph"),
         ):
             with self.subTest(change):
                 self.refused(server.ask("POST", "/v1/graphs", {**graph, **change}), 400, "bad_input", text)
@@ -225,7 +225,7 @@ class ServeTest(ServeCase):
             (b'{"candidates": [{"layouts": {}}], "candidates": []}', "candidates: given twice"),
             (b"\xff\xfe", "no JSON"),
             ({"candidates": [{}]}, "candidates[0]: without layouts"),
-            ({"candidates": [{"layouts": {}}], "more": 0}, "more: no field of the request"),
+            ({"candidates": [{"layouts": {}}], "more": 0}, "more: unknown field of the request"),
             ({"candidates": [{"layouts": {}}], "top": -1}, "top: -1, expected a whole number from 0"),
             (
                 {"candidates": [{"layouts": {}, "id": []}]},
@@ -341,7 +341,7 @@ class ServeTest(ServeCase):
         start("--port", 70000, code=2)
         self.write("file", b"")
         self.expect_message(start("--socket", "file", code=4), "unix:file")
-        self.assertIn("expected 1 … 107", start("--socket", 200 * "x", code=4))
+        self.assertIn("expected a path of 1 to 107", start("--socket", 200 * "x", code=4))
         self.expect_message(start("--socket", "none/socket", code=4))
         server = Server(self, "layout.foretime", port=True)
         self.assertEqual(stat.S_IMODE(os.stat(server.path).st_mode), 0o700)

@@ -251,6 +251,12 @@ TEST(CInterface, NullPointersAreErrors) {
   EXPECT_EQ(foretime_graph_nodes(nullptr), 0);
   EXPECT_EQ(foretime_graph_configurable(nullptr), 0);
   EXPECT_EQ(foretime_graph_configurable_nodes(nullptr), nullptr);
+  EXPECT_EQ(foretime_files_count(nullptr), 0);
+  EXPECT_EQ(foretime_files_name(nullptr, 0), nullptr);
+  EXPECT_EQ(foretime_files_path(nullptr, 0), nullptr);
+  EXPECT_EQ(foretime_group_candidates(nullptr), 0);
+  EXPECT_STREQ(foretime_group_describe(nullptr, nullptr), "");
+  EXPECT_EQ(foretime_group_arrays(nullptr), 0);
 
   // Nothing asked for, nothing needed.
   EXPECT_EQ(foretime_score_layouts(graph.get(), nullptr, 0, nullptr), FORETIME_OK);

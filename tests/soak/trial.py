@@ -21,7 +21,7 @@ def main():
     seed = int(re.search(r"^ *seed: *(\d+)", text, re.M).group(1))
     steps = int(re.search(r"^ *steps: *(\d+)", text, re.M).group(1))
     resume = re.search(r"^ *resume: *\"?([^\"\n]+)", text, re.M).group(1)
-    attempt = int(config.parent.name.rpartition("-")[2])
+    attempt = int(config.parent.name.split("-")[1])  # attempt-3, or attempt-3-TOKEN
     witness = pathlib.Path(os.environ.get("TRIAL_WITNESS", "."))
     first = int(resume.rpartition("step-")[2]) if "step-" in resume else 0
     # One line an attempt, written in one piece: who ran, from which step, for which seed.

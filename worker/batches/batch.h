@@ -22,56 +22,56 @@
 
 namespace foretime::worker {
 
-/// Holds a sample of a graph that is cut into segments, and the number of its live segment: the one that this step
-/// trains.
+/// Holds a sample of a graph that may be cut into segments, and its live segment: the one that the step trains.
 struct SampledGraph {
   Sample sample;
   int64_t segments = 1;                  // segments of the whole graph
   int64_t live = 0;                      // number of the live segment, within [part_first, part_end)
   int64_t part_first = 0, part_end = 1;  // range of the segments of the sample's part
-  // plan of all nodes, one pool a segment; only if segments.stale is full_forward
+  // plan of all nodes with one pool for each segment; null unless segments.stale is full_forward and there are several
   std::shared_ptr<models::PlanTensors> whole = {};
 };
 
-/// Holds one rank's part of a batch, ready for the model.
+/// Holds one rank's part of a batch, ready for the model. Candidates are those of all samples, in order.
 struct Batch {
   int64_t number = 0;                // number of the batch, counted over all epochs
-  std::vector<Sample> samples;       // [groups]
+  std::vector<Sample> samples;       // [groups] one sample for each batch slot of the rank
   models::PlanTensors plan;          // plan of all candidates; only group_ptr is set if ForwardPass::plan returns none
   std::vector<double> targets;       // [candidates] after the target transform
-  std::vector<double> weights;       // [groups]
+  std::vector<double> weights;       // [groups] weight of each sample's loss (Sample::weight)
   std::vector<uint8_t> folds;        // [candidates] fold of each candidate; empty without trainer.cross_fitting
-  std::vector<SampledGraph> graphs;  // [groups]; empty without segments
+  std::vector<SampledGraph> graphs;  // [groups]; empty unless SegmentTraining made the batch
   std::vector<models::LossTargets> losses;  // [ensemble members] in cross-fitting, else [1] for all members
   int64_t candidates = 0;                   // 0: the batch has no samples for this rank
-  std::string largest_group;                // name of the group with the most states; empty if the rank has no samples
+  std::string largest_group;                // group with the most states (plans::plan_states); "" without samples
 };
 
-/// Describes the form of a model's loss: its settings and the columns of the scores.
+/// Describes a model's loss and the scores that it takes.
 struct LossForm {
   configs::LossSettings settings = {};
   int64_t ensemble_members = 1;    // number of models in the ensemble
   bool predicts_failures = false;  // model.failure_output: a second column of scores predicts failures
 
+  /// Returns the form that the settings of a training have.
   static LossForm of(const configs::Settings& settings) {
     return {settings.loss, settings.model.ensemble_size, settings.model.failure_output};
   }
 };
 
-/// Returns the loss targets of `batch`, whose other members must be set, for scores of `dtype`. Their memory comes from
-/// `arena`.
+/// Returns Batch::losses for `batch`, whose folds, targets, weights and plan.group_ptr must be set, and for scores of
+/// type `dtype`. Takes memory of `arena`, which must have max_loss_bytes().
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
                                            gpu::Arena& arena);
 /// Returns an upper bound of the bytes that `losses_of` takes from the arena.
 int64_t max_loss_bytes(const LossForm& form, const Batch& batch);
 
-/// Returns the loss of `batch` for the scores [candidates] of one ensemble member: over all candidates, or in
-/// cross-fitting (trainer.cross_fitting) over the candidates that the member learns from.
+/// Returns the loss of `batch` for the scores [candidates] of ensemble member `member` (0, 1, …): over all candidates,
+/// or in cross-fitting (trainer.cross_fitting) over the candidates that the member learns from.
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
                           const Batch& batch);
 
-/// Returns the mean loss of all ensemble members divided by `parts`, the number of batches whose gradients one step
-/// adds up.
+/// Returns the mean of the losses of all ensemble members, divided by `parts`: the number of batches whose gradients
+/// one step adds up (optimizer.accumulation). `scores` holds [candidates] for each member.
 torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector<torch::Tensor>& scores,
                         const Batch& batch, int64_t parts = 1);
 
@@ -90,27 +90,27 @@ class ForwardPass {
   torch::Device device() const { return options_.device; }
   const models::PlanTensorOptions& options() const { return options_; }
 
-  /// Returns the plan of batch.samples, or nullopt if `scores` needs none; may fill batch.graphs. Called on the
-  /// loader's thread while `scores` runs.
+  /// Returns the plan of batch.samples, or nullopt if `scores` needs none. May fill batch.graphs. The loader's thread
+  /// calls it while `scores` runs on another thread.
   virtual std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const = 0;
-  /// Returns the plan of batch.samples from plans that are kept (ResidentPlans), to be used instead of `plan`; nullopt
-  /// if some are not.
+  /// Returns the plan of batch.samples from plans of whole groups that are kept (ResidentPlans), which replaces the
+  /// result of `plan`; nullopt if the plan of some group is not kept.
   virtual std::optional<models::ResidentBatch> resident_batch(const Batch& /*batch*/,
                                                               const GroupStore& /*store*/) const {
     return std::nullopt;
   }
-  /// Returns the scores of each ensemble member: [candidates], with gradients.
+  /// Returns one tensor for each ensemble member: the scores of the batch's candidates, [candidates], with gradients.
   virtual std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) = 0;
   /// Ends optimiser step `step` (1, 2, …), for example by exchanging past values. All ranks call it.
   virtual void end_step(int64_t /*step*/, comm::Communicator& /*comm*/) {}
 
   /// Returns whether steps depend on values of earlier steps, which checkpoints must then hold.
   virtual bool keeps_history() const { return false; }
-  /// Returns these past values as the content of a checkpoint file on rank 0; "" on other ranks and if there are none.
-  /// All ranks call it.
+  /// Returns the values of earlier steps as the content of the checkpoint file kHistoryFile on rank 0; "" on other
+  /// ranks, and if keeps_history() is false. All ranks call it.
   virtual std::string history_file(comm::Communicator& /*comm*/) const { return {}; }
-  /// Reads past values from a checkpoint file, which messages call `origin`. Returns false, with an empty history, if
-  /// the file belongs to other data or settings.
+  /// Restores the values of earlier steps from `file`, the content of history_file(). Messages name it `origin`.
+  /// Returns false, with an empty history, if it belongs to other data or settings, or keeps_history() is false.
   virtual bool restore_history(const std::string& /*file*/, const std::string& /*origin*/) { return false; }
 
  private:
@@ -118,7 +118,7 @@ class ForwardPass {
   models::PlanTensorOptions options_;
 };
 
-/// The name of the checkpoint file with the content of ForwardPass::history_file.
+/// Names the checkpoint file with the content of ForwardPass::history_file.
 constexpr const char* kHistoryFile = "history.safetensors";
 
 /// Computes the scores of a batch from all nodes of the sampled graphs.
@@ -126,7 +126,7 @@ class WholeGraphs final : public ForwardPass {
  public:
   /// Makes a new plan for each batch.
   using ForwardPass::ForwardPass;
-  /// Keeps plans of all candidates if sampler.resident_plans says so.
+  /// Keeps the plans of groups as ResidentPlans does, and makes a new plan for other batches.
   WholeGraphs(const models::CostModel& model, torch::Device device, const configs::Settings& settings,
               const sharding::ShardPlan& plan, int rank)
       : ForwardPass(model, device),
@@ -154,8 +154,7 @@ class WholeGraphs final : public ForwardPass {
 /// Prepares the next batch on a separate thread while the current batch is computed.
 class BatchLoader {
  public:
-  /// Keeps references to its arguments, except for `loss`. `profiler` records the preparation of batches; it may be
-  /// null.
+  /// Keeps references to the arguments, except for `loss`. Loads the samples of `rank`. `profiler` may be null.
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
               const ForwardPass& forward, const LossForm& loss, int rank, Profiler* profiler = nullptr)
       : sampler_(sampler),
@@ -166,7 +165,7 @@ class BatchLoader {
         rank_(rank),
         profiler_(profiler) {}
 
-  /// Returns batch `number`. If `more` is set, it starts preparing `number + 1` before it returns.
+  /// Returns batch `number`; with `more`, also starts to prepare batch number + 1. Throws what the preparation threw.
   Batch get(int64_t number, bool more);
 
  private:

@@ -42,11 +42,11 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
   for (auto [name, tensor] : worker::model_tensors(model)) {
     const auto found = weights.find(name);
     if (found == weights.end())
-      throw inference::BundleError("{}: tensor {}: missing, expected by its settings", origin, name);
+      throw inference::BundleError("{}: tensor {}: missing, expected by the settings of the bundle", origin, name);
     const auto& [shape, values] = found->second;
     if (tensor.sizes().vec() != shape)
-      throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
-                                   fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
+      throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by the settings of the bundle", origin,
+                                   name, fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
     // Copied at once: the tensor on the right only borrows.
     tensor.copy_(torch::from_blob(const_cast<float*>(values.data()), shape, torch::kFloat));
   }

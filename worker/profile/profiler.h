@@ -26,33 +26,33 @@ enum class SpanPlace : uint8_t {
 
 /// Describes a span of a profile. Names and details are indices of ProfileSnapshot::texts; detail 0 means none.
 struct ProfileEvent {
-  int64_t begin_ns = 0, duration_ns = 0;  // begin counts from the creation of the profiler
+  int64_t begin_ns = 0, duration_ns = 0;  // begin: nanoseconds since the creation of the profiler
   uint32_t name = 0, detail = 0;
-  // 0: training thread; 1, 2, …: other threads, each the lowest number that is free; kWireLane: transfers
+  // row of a trace: 0: training thread; 1, 2, …: other threads with open spans; kWireLane: transfers
   uint16_t lane = 0;
   static constexpr uint16_t kWireLane = 0xffff;
 };
 
-/// Sums up all spans of one name in one place.
+/// Holds sums over all spans of one name in one place.
 struct SpanTotals {
-  int64_t count = 0;
-  double seconds = 0;       // sum of durations
-  double self_seconds = 0;  // sum of durations without inner spans
-  double longest = 0;       // duration of the longest span, seconds
+  int64_t count = 0;        // number of spans
+  double seconds = 0;       // sum of the durations
+  double self_seconds = 0;  // sum of the durations without the time of inner spans
+  double longest = 0;       // duration of the longest span in seconds, inner spans included
 };
 
 /// Holds the state of a profiler at one moment.
 struct ProfileSnapshot {
-  int64_t wall_ns = 0;  // time since the profiler was made
-  int64_t dropped = 0;  // number of events that were discarded, oldest first
-  std::vector<std::string> texts;
-  std::vector<ProfileEvent> events;                                // ordered by end
+  int64_t wall_ns = 0;                                             // time since the profiler was made
+  int64_t dropped = 0;                                             // number of the oldest events, which were discarded
+  std::vector<std::string> texts;                                  // names and details of events; texts[0] is ""
+  std::vector<ProfileEvent> events;                                // ordered as in the order in which spans ended
   std::map<std::pair<SpanPlace, std::string>, SpanTotals> totals;  // sums over all spans, discarded events included
   std::chrono::steady_clock::time_point start;                     // creation of the profiler
 };
 
 /// Records the activity of a rank's threads. Any thread may use it. Memory is bounded: the latest `limit` events are
-/// kept, and at most kMaxTexts different names and details (spans with later details are recorded without them).
+/// kept. Once there are kMaxTexts different names and details, spans with a new detail are recorded without it.
 class Profiler {
  public:
   using Clock = std::chrono::steady_clock;
@@ -63,13 +63,13 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// Begins a span of the calling thread, inside its open spans. Use ProfileSpan.
+  /// Begins a span of the calling thread, inside the thread's open spans. ProfileSpan calls it and end().
   void begin(std::string_view name, std::string_view detail = {});
   /// Ends the innermost open span of the calling thread; without one, does nothing.
   void end();
-  /// Adds a span of the calling thread that was measured elsewhere, inside its open span.
+  /// Adds a span of known times to the calling thread, inside the innermost open span of the thread.
   void add(std::string_view name, Clock::time_point begin, Clock::time_point end);
-  /// Adds a transfer, which belongs to no thread.
+  /// Adds a span of known times for a transfer, which belongs to no thread (SpanPlace::wire).
   void add_transfer(std::string_view name, Clock::time_point begin, Clock::time_point end, std::string_view detail);
 
   /// Returns a copy of the current state.
@@ -86,12 +86,13 @@ class Profiler {
     std::vector<Open> open;
   };
 
-  /// Returns the index of a text, added if necessary; 0 for "", and for a text that is not `needed` once the list is
-  /// full.
+  /// Returns the index of a text, added if new; 0 for "", and for a new text that is not `needed` after kMaxTexts.
   uint32_t number_of(std::string_view text, bool needed);
-  /// Returns the lowest number that no thread with open spans uses.
+  /// Returns the lowest lane from 1 that no thread with open spans has.
   uint16_t free_lane() const;
+  /// Returns the open spans of the calling thread, made if necessary.
   Thread& thread();
+  /// Adds an ended span to the totals and events; `inner` is the time of its inner spans.
   void record(SpanPlace place, uint16_t lane, uint32_t name, uint32_t detail, Clock::time_point begin,
               Clock::time_point end, Clock::duration inner);
 
@@ -107,8 +108,7 @@ class Profiler {
   int64_t recorded_ = 0;
 };
 
-/// Records a span from its construction to the end of the scope or the call of `end`. Does nothing if `profiler` is
-/// null.
+/// Records a span from the construction to the call of end() or the destruction. Does nothing if `profiler` is null.
 class ProfileSpan {
  public:
   ProfileSpan(Profiler* profiler, std::string_view name, std::string_view detail = {}) : profiler_(profiler) {
@@ -120,7 +120,7 @@ class ProfileSpan {
   void end() {
     if (profiler_ != nullptr) std::exchange(profiler_, nullptr)->end();
   }
-  /// Ends this span and begins another one.
+  /// Ends this span and begins one with another name. Does nothing after end().
   void next(std::string_view name) {
     if (profiler_ == nullptr) return;
     profiler_->end();
@@ -131,35 +131,36 @@ class ProfileSpan {
   Profiler* profiler_;
 };
 
-/// Holds one rank's profile on rank 0.
+/// Holds the profile of one rank, on rank 0.
 struct RankProfile {
   ProfileSnapshot snapshot;
-  std::string host;
-  int64_t shift_ns = 0;  // offset to add to event times, to convert them to rank 0's clock
+  std::string host;  // boot id of the rank's machine; "": unknown
+  int64_t shift_ns =
+      0;  // nanoseconds to add to ProfileEvent::begin_ns, to get nanoseconds since rank 0's profiler was made
 };
 
-/// Returns the number of events that each of `ranks` ranks may keep, so that rank 0 can hold and write all of them:
-/// 500,000 in total.
+/// Returns the number of events that each of `ranks` ranks may keep: 500,000 / ranks, from 1 to Profiler::kMaxEvents.
 size_t events_per_rank(int ranks);
 
 /// Returns the profiles of all ranks, by rank, on rank 0; an empty list on other ranks. Every rank calls it. Clocks of
-/// other machines are aligned by the times at which ranks leave barriers, to about the latency of a barrier.
+/// other machines are aligned to rank 0's by the times at which ranks leave barriers, to about a barrier's latency.
 std::vector<RankProfile> gather_profiles(const Profiler& profiler, comm::Communicator& comm);
 
 /// Returns a trace in Chrome's format (chrome://tracing, Perfetto): complete events in microseconds. The pid is the
-/// rank; tid 0 is the training thread, followed by other threads, and transfers start at kFirstWireThread, on several
-/// rows if they overlap. otherData and an instant event give the number of discarded events.
-/// Format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+/// rank. The tid is 0 for the training thread and 1, 2, … for other threads; transfers have kFirstWireThread and, if
+/// they overlap, the tids after it. otherData and an instant event give the number of discarded events. Format: "Trace
+/// Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 std::string chrome_trace(const std::vector<RankProfile>& ranks);
 constexpr int kFirstWireThread = 1000;
 
-/// Records a finished reduction of gradients: the wait for it as a span inside the open span, and its buckets as
-/// transfers. Does nothing if `profiler` is null or nothing was reduced.
+/// Records a finished reduction of gradients: the wait of the calling thread for it as a span, and each bucket of
+/// gradients as a transfer. Does nothing if `profiler` is null or nothing was reduced.
 void record_reduction(Profiler* profiler, const comm::GradientReducer::Timing& timing);
 
-/// Returns a table of the time spent, the header first. For each span: place, count, total over ranks, share of the
-/// ranks' wall time, mean and longest span, and the least and greatest total of a rank. Totals of the training thread
-/// exclude inner spans, so that they and "other" add up to the wall time. Transfers have no share, since they overlap.
+/// Returns a table of the time spent, the header first. Each name of spans in each place has a row: name, place, count,
+/// total over ranks, share of the sum of the ranks' wall times, mean and longest span, and the least and greatest total
+/// of a rank. Totals exclude inner spans, so that those of the training thread and its row "other" add up to the wall
+/// time; mean and longest span include them. Transfers have no share, since they overlap.
 std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile>& ranks);
 
 }  // namespace foretime::worker

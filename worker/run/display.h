@@ -10,28 +10,29 @@
 
 namespace foretime::worker {
 
-/// Holds a model's name and its evaluation: a row of the comparison.
+/// Holds a model's name and the model's evaluation: a row of the comparison.
 using NamedEvaluation = std::pair<std::string, worker::Evaluation>;
 
-/// Returns one table for each evaluation set: models by metrics, the noise ceiling in the last row. `width` is the
-/// width of the terminal; 0 means unlimited.
+/// Returns one table for each set that the first evaluation has: a row for each model, a column for each metric, and a
+/// last row with the noise ceiling if it is known. `width` is the width of the terminal in columns; 0 means unlimited.
 std::string comparison_table(const std::vector<NamedEvaluation>& evaluations, size_t width = 0);
 
-/// Returns a table with one row for each group: set, name, candidates, τ, its noise ceiling, and more.
+/// Returns a table with one row for each group: name, set, number of candidates, Kendall's τ, noise ceiling, top-1
+/// slowdown and mean error relative to the mean run time; "-" for undefined values. For `width` see comparison_table.
 std::string group_table(const worker::Evaluation& evaluation, size_t width = 0);
 
-/// Converts an evaluation for the functions that write rankings (inference/scoring/ranking.h).
+/// Converts the evaluation of a group for the functions that write rankings (inference/scoring/ranking.h).
 inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 
-/// Returns the line of a contest submission for a group's ranking.
+/// Returns the line of a submission to the TpuGraphs contest for a group of `collection`, such as layout:xla:default.
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
 
-/// Returns the text of a progress line in at most `width` characters. If it is too long, the bar and the least
-/// important values are left out.
+/// Returns a progress line in at most `width` columns of a terminal. If it is too long, the bar and the least important
+/// values are omitted, and then the rest is cut off. `metric` is the name of TrainingReport::metric.
 std::string progress_line(const std::string& label, const std::string& metric, const StepEvent& now, size_t width);
 
-/// Shows training progress on stderr, at the first step and at each report. On a terminal it redraws one line that fits
-/// the terminal's width; otherwise it writes new lines.
+/// Shows training progress on stderr, at the first step and at each report. On a terminal it redraws one line in the
+/// terminal's width; otherwise it writes a new line each time.
 class ProgressDisplay final : public TrainingListener {
  public:
   /// `label` precedes every line; `metric` is the name of TrainingReport::metric.

@@ -19,7 +19,7 @@
 namespace foretime::worker {
 namespace {
 
-constexpr std::chrono::seconds kLinger{2};
+constexpr std::chrono::seconds kLinger{10};  // mpirun ends the wait when the rank that failed has gone
 
 /// LibTorch 2.2 and later fill every new tensor in deterministic mode, a kernel each. Ours are written before they are
 /// read.

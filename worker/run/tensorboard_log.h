@@ -10,8 +10,8 @@
 namespace foretime::worker {
 
 /// Writes a training's events for TensorBoard to its run directory, on rank 0: reports and evaluations as scalars, the
-/// settings as text and as the run's parameters, and for each evaluated set the distributions of scores, run times and
-/// place errors. A training that resumes from a checkpoint continues its event files.
+/// settings as text and as the run's parameters, and the distributions of scores, run times and place errors for
+/// holdout and valid. A training that resumes from a checkpoint continues the event files of the run.
 class TensorBoardLog final : public TrainingListener {
  public:
   /// Keeps the reference to `settings`. Writes nothing before the first event.
@@ -22,23 +22,23 @@ class TensorBoardLog final : public TrainingListener {
   void on_end(const EndEvent& event) override;
 
  private:
+  /// Returns the event file, which the first call opens for events from `step` on.
   tensorboard::EventFile& file(int64_t step);
 
   const configs::Settings& settings_;
   std::optional<tensorboard::EventFile> file_;
 };
 
-/// Returns the parameters that runs are compared by: those of the sweep if an agent has left them in the run directory
-/// (parameters.json), else the settings that differ from their defaults.
+/// Returns the parameters by which TensorBoard compares runs: the texts in parameters.json of the run directory, which
+/// an agent writes for a sweep's job; else all settings that differ from their defaults, except run.*.
 tensorboard::Parameters parameters_of(configs::Settings settings);
 
-/// Holds values of one evaluated set, over all groups and the candidates that ran: scores and logarithms of run times,
-/// both with mean 0 and deviation 1 in each group, and place errors: predicted minus measured place, divided by the
-/// group's size (-1 to 1).
+/// Holds values of one evaluated set, one for each candidate that ran and has a finite score.
 struct ScoreDistributions {
-  std::vector<double> scores = {}, log_runtimes = {}, place_errors = {};
+  std::vector<double> scores = {}, log_runtimes = {};  // scaled to mean 0 and deviation 1 in each group
+  std::vector<double> place_errors = {};  // predicted minus measured place, each from 0 (fastest) to 1 in its group
 };
-/// Returns the distributions of the set `set`.
+/// Returns the distributions of the set `set` (holdout, valid, test) over all groups with run times.
 ScoreDistributions distributions_of(const Evaluation& evaluation, const std::string& set);
 
 }  // namespace foretime::worker

@@ -32,20 +32,18 @@ struct GraphPiece {
   std::shared_ptr<const plans::PlanSource> source;
 };
 
-/// Returns the subgraph induced by `nodes`: a subset of the group's nodes, or for requests without sharing a separate
-/// group.
+/// Returns the subgraph of a layout group that `nodes` (ascending ids) induce. If `request` shares states, the piece
+/// has the whole group and a plan source of the subset; else it has the separate group of plans::induced_group.
 GraphPiece induced_piece(const data::Group& group, const plans::PlanRequest& request, std::span<const int32_t> nodes);
 
-/// Caches the plan sources of a rank's segments: the pieces used last, of about `cached_nodes` nodes in total. Several
-/// threads may call it.
+/// Caches the pieces that were used last, with at most `cached_nodes` nodes in total, or one. Threads may share it.
 class SegmentPlans {
  public:
   explicit SegmentPlans(const plans::PlanRequest& request, int64_t cached_nodes = 1 << 18);
 
-  /// Returns the piece of segment `segment`. `loaded` must always be the dataset index's entry `entry`, and have
-  /// segments.
+  /// Returns the piece of segment `segment` of `loaded`, the group of dataset entry `entry`, which has segments.
   std::shared_ptr<const GraphPiece> segment(int64_t entry, const LoadedGroup& loaded, int64_t segment);
-  /// Returns the whole graph, with one pool a segment. Throws DataError for requests without sharing.
+  /// Returns the whole graph with a pool for each segment. Throws BrokenInvariant for requests without sharing.
   std::shared_ptr<const GraphPiece> whole(int64_t entry, const LoadedGroup& loaded);
 
  private:
@@ -56,6 +54,7 @@ class SegmentPlans {
     std::shared_ptr<const GraphPiece> piece;
   };
 
+  /// Returns the piece of a segment, or of the whole graph if `segment` is kWhole, made if it is not cached.
   std::shared_ptr<const GraphPiece> piece(int64_t entry, const LoadedGroup& loaded, int64_t segment);
 
   plans::PlanRequest request_;
@@ -67,66 +66,66 @@ class SegmentPlans {
 };
 
 /// Holds the weights of one sample's segments, for each candidate. Of S segments F are fresh (computed in this step),
-/// and P of the others have a past value; each of these P is kept with probability p. A kept segment counts once, and
-/// each fresh one 1 + ((S - F - P) + (1 - p) P) / F times, to make up for missing and dropped segments. If each segment
-/// is fresh equally often, the expected sum is the sum over all segments. With F = 1 and P = S - 1 the weight is the
-/// published (S - 1)(1 - p) + 1.
+/// and P of the others have a past value; each of these P is kept with probability p. A kept segment has the weight 1,
+/// a fresh one 1 + ((S - F - P) + (1 - p) P) / F, to make up for all others. If each segment is fresh equally often,
+/// the expected sum is that over all segments. With F = 1 and P = S - 1 the weight is the published (S - 1)(1 - p) + 1.
 struct SegmentMix {
   torch::Tensor fresh;  // [candidates] float32, weight of each fresh segment
-  torch::Tensor stale;  // [candidates, segments] float32, 1 where a stale segment is kept, else 0
+  torch::Tensor stale;  // [candidates, segments] float32, 1 where the past value of a segment is kept, else 0
 };
 
+/// Describes the sample whose segments mix_segments() weighs.
 struct MixRequest {
-  int64_t candidates = 0, segments = 0;
+  int64_t candidates = 0, segments = 0;    // number of the sample's candidates, and of the graph's segments
   int64_t fresh_first = 0, fresh_end = 1;  // range of the fresh segments
-  double keep_probability = 1;
-  uint64_t key = 0;  // key of the sample's random choices
+  double keep_probability = 1;             // segments.keep_probability
+  uint64_t key = 0;                        // Sample::key, which determines the segments that are kept
 };
 
-/// Returns the weights of a sample's segments. `present(candidate, segment)` returns whether a segment has a past value
-/// for the sample's candidate at that position.
+/// Returns the weights. `present(c, s)` returns whether segment s has a past value for candidate c of the sample.
 SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int64_t, int64_t)>& present);
 
-/// Returns the live segment of a sample: one of [first, end), chosen by the sample's key.
+/// Returns the live segment of a sample: one of [first, end), chosen at random by `key` (Sample::key).
 int64_t live_segment(uint64_t key, int64_t first, int64_t end);
 
-/// segments.stale: what replaces the segments that a step does not train.
+/// Names what replaces the segments that a step does not train (segments.stale).
 using configs::Stale;
 
 /// Trains one segment of each sampled graph and takes past values of the others: Graph Segment Training (Cao et al.,
-/// arXiv 2305.12322). docs/explanations/segments.md describes the combination of segments; sums are unbiased over
-/// samples.
+/// arXiv 2305.12322), described in docs/explanations/segments.md. Sums over segments are unbiased.
 ///
-/// A graph of one segment has exactly the scores that it has without segments. Values that a step computes, before its
-/// update, are written to the history in the same step, and later batches see them.
+/// A graph of one segment has exactly the scores that it has without segments. A step writes the values of the live
+/// segments, computed with the weights before its update, to the history, from which later batches read them.
 class SegmentTraining final : public ForwardPass {
  public:
-  /// Throws configs::SettingsError if segments.stale needs a model whose plans share states, and this model's do not.
+  /// Throws configs::SettingsError if segments.stale is full_forward and the plans of `model` share no states.
   SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                   const sharding::ShardPlan& plan, int rank, const models::CostModel& model, torch::Device device);
 
-  /// Sets the first batch that trains the head alone (segments.finetune_steps). From that batch on there are no plans.
+  /// Sets the first batch that trains the head alone (segments.finetune_steps), for which plan() returns nullopt.
   void train_head_from(int64_t batch) { head_from_ = batch; }
   std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const override;
+  /// Returns one tensor [candidates]: score() or, from the batch of train_head_from() on, score_for_head().
   std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) override;
-  /// Exchanges the history at every segments.refresh_interval-th step.
+  /// Exchanges the rows of shared graphs if `step` is a multiple of segments.refresh_interval.
   void end_step(int64_t step, comm::Communicator& comm) override;
   bool keeps_history() const override { return stale_ == Stale::scores || stale_ == Stale::pools; }
   std::string history_file(comm::Communicator& comm) const override;
   bool restore_history(const std::string& file, const std::string& origin) override;
 
-  /// Chooses the live segment of a sample and returns the sample with it.
+  /// Returns a sample of `loaded` with a live segment, which it chooses by Sample::key from the sample's part.
   SampledGraph choose(const Sample& sample, const LoadedGroup& loaded) const;
-  /// Adds the live segment of `graph` to a batch's plan: the whole graph if it has one segment. With segments.stale
-  /// full_forward, sets graph.whole, the plan of all segments, which score() needs.
+  /// Adds the live segment of `graph` to the plan of a batch, or the whole graph if it has one segment. For a graph of
+  /// several segments with segments.stale full_forward, also sets graph.whole, which score() needs.
   void add(SampledGraph& graph, const LoadedGroup& loaded, plans::PlanBuilder& builder) const;
 
-  /// Returns the scores of a batch whose plan holds the live segments: [candidates], with gradients.
+  /// Returns the scores of a batch from `live`, the plan of the live segments of `graphs`, and past values:
+  /// [candidates], with gradients. Stores the live values in the history.
   torch::Tensor score(models::CostModel& model, const models::PlanTensors& live,
                       const std::vector<SampledGraph>& graphs);
 
-  /// Returns the scores of a batch that trains the head alone. All segments of a sample's part are pooled by the
-  /// current model, one at a time, without gradient and dropout; gradients reach the head only.
+  /// Returns the scores of a batch that trains the head alone: [candidates], with gradients of the head only. The
+  /// current model pools all segments of each sample's part, one at a time, without gradients and dropout.
   torch::Tensor score_for_head(models::CostModel& model, const std::vector<SampledGraph>& graphs,
                                const GroupStore& store);
 
@@ -157,14 +156,14 @@ class SegmentTraining final : public ForwardPass {
   Stale stale_;
   double keep_;
   int64_t refresh_interval_;
-  std::vector<int64_t> parts_;  // number of parts of each dataset entry
-  std::string label_;
+  std::vector<int64_t> parts_;  // [dataset entries] number of parts
+  std::string label_;           // label of history files (SegmentHistory::gather)
   int64_t head_from_ = std::numeric_limits<int64_t>::max();
   std::unique_ptr<SegmentPlans> plans_;
   SegmentHistory history_;
 };
 
-/// Returns whether a parameter belongs to the head, which segments.finetune_steps trains.
+/// Returns whether the parameter `name` belongs to the head of the model or of an ensemble member.
 bool is_head_parameter(const std::string& name);
 
 }  // namespace foretime::worker

@@ -22,7 +22,7 @@ constexpr int64_t kFormat = 1;  // version of state.json
 
 const std::string& file_of(const StoredCheckpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.files.find(name);
-  if (found == checkpoint.files.end()) throw RunError("{}: no {}", checkpoint.folder.string(), name);
+  if (found == checkpoint.files.end()) throw RunError("{}: has no file {}", checkpoint.folder.string(), name);
   return found->second;
 }
 
@@ -164,7 +164,7 @@ void restore_progress(const StoredCheckpoint& checkpoint, Adam& optimizer, coord
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
   } catch (const std::out_of_range&) {
-    throw RunError("{}: lacks moments of some parameter", (checkpoint.folder / kOptimizerFile).string());
+    throw RunError("{}: moments of a parameter are missing", (checkpoint.folder / kOptimizerFile).string());
   }
 }
 

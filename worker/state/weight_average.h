@@ -19,23 +19,23 @@ namespace foretime::worker {
 ///   swa  stochastic weight averaging (Izmailov et al., arXiv 1803.05407): the mean of the weights of every
 ///        averaging.every_steps-th step. The schedule decides whether the learning rate is constant or cyclic.
 ///        Statistics of normalisations are averaged; the paper recomputes them in a pass over the data.
-/// The first averaging.start of all steps do not count. Weights and their averages are equal on all ranks.
+/// The first averaging.start (a fraction) of all steps do not count. Weights and averages are equal on all ranks.
 class WeightAverage {
  public:
   /// Keeps a reference to the model. `total_steps` is the number of steps of the whole training.
   WeightAverage(const configs::AveragingSettings& settings, const models::CostModel& model, int64_t total_steps);
 
-  /// Adds the weights after optimiser step `step` (1, 2, …). Must be called once for each step.
+  /// Adds the model's weights after optimiser step `step` (1, 2, …) if the step counts. Must be called after each step.
   void update(int64_t step);
-  /// Returns the number of steps that count so far. If it is 0, there is no average yet.
+  /// Returns the number of steps that have counted. If it is 0, there is no average yet.
   int64_t count() const { return count_; }
-  /// Returns the averaged tensors under the names of model_tensors; empty if no step counts yet.
+  /// Returns the averaged tensors in the order and with the names of model_tensors; empty if no step has counted.
   const NamedTensors& tensors() const { return average_; }
 
-  /// Returns the average as the content of a checkpoint file (safetensors). At least one step must count.
+  /// Returns the average as the content of the checkpoint file kAverageFile. At least one step must have counted.
   std::string checkpoint_file() const;
-  /// Restores the average from a checkpoint file. Returns false, without a change, if the file holds an average of
-  /// another type. Throws coordinator::RunError if the file is damaged or belongs to another model.
+  /// Restores the average from `file`, the content of checkpoint_file(). Returns false, without a change, for another
+  /// averaging.type. Throws coordinator::RunError, naming `origin`, if it is damaged or of another model.
   bool restore(const std::string& file, const std::string& origin);
 
  private:
@@ -50,8 +50,8 @@ class WeightAverage {
 std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSettings& settings,
                                                    const models::CostModel& model, int64_t total_steps);
 
-/// Replaces a model's weights by the average for the duration of a scope, and restores them bit for bit. Does nothing
-/// if `average` is null or has no step. The model must not be trained within the scope.
+/// Replaces a model's parameters and buffers by the average, and restores them bit for bit in the destructor. Does
+/// nothing if `average` is null or no step has counted. The model must not be trained meanwhile.
 class AveragedWeights {
  public:
   AveragedWeights(models::CostModel& model, const WeightAverage* average);
@@ -64,7 +64,7 @@ class AveragedWeights {
   NamedTensors saved_values_;   // their values before the replacement
 };
 
-/// The name of the checkpoint file with the average.
+/// Names the checkpoint file with the average.
 constexpr const char* kAverageFile = "average.safetensors";
 
 }  // namespace foretime::worker

@@ -12,22 +12,22 @@
 
 namespace foretime::worker {
 
-/// Reports the training of all ranks since the last report (every trainer.log_every steps).
+/// Reports the training of all ranks since the last report. Reports are made every trainer.log_every steps.
 struct TrainingReport {
   double learning_rate = 0;          // learning rate of the last step
-  double gradient_norm = 0;          // norm of the last step's gradient before clipping
-  double candidates_per_second = 0;  // trained candidates; time of evaluations is excluded
+  double gradient_norm = 0;          // ℓ2 norm of the last step's gradient before clipping
+  double candidates_per_second = 0;  // candidates trained on by all ranks, without the time of evaluations
   double seconds = 0;                // time since this process began to train
-  StepReport ranks;                  // waits for other ranks, and the slowest rank
-  std::optional<double> metric;      // trainer.metric at the last evaluation
+  StepReport ranks;                  // work and waits of the ranks
+  std::optional<double> metric;      // trainer.metric at the last evaluation of this process; nullopt: none yet
 };
 
 /// Reports a finished optimiser step. Values are totals over all ranks.
 struct StepEvent {
-  int64_t step = 0, total_steps = 0;
-  double loss = 0;
-  double seconds_per_step = -1;          // mean with evaluations included; -1: not known yet
-  std::optional<TrainingReport> report;  // set at every trainer.log_every-th step and at the last step
+  int64_t step = 0, total_steps = 0;     // number of finished steps, and of all steps of the run
+  double loss = 0;                       // loss of the step's batches
+  double seconds_per_step = -1;          // mean of this process, evaluations included; -1: not known yet
+  std::optional<TrainingReport> report;  // set if `step` is a multiple of trainer.log_every, or the last step
 
   /// Returns the estimated seconds until the last step; -1 if not known yet.
   double eta_seconds() const { return seconds_per_step < 0 ? -1 : seconds_per_step * (total_steps - step); }
@@ -35,8 +35,8 @@ struct StepEvent {
 
 struct EvaluationEvent {
   int64_t step = 0;
-  int64_t iteration = 0;  // number of evaluations up to this step, also those before a resume
-  const Evaluation& evaluation;
+  int64_t iteration = 0;  // 1, 2, …: number of evaluations of the run up to this one, also those before a resume
+  const Evaluation& evaluation;  // on holdout and valid
 };
 
 struct CheckpointEvent {
@@ -45,30 +45,31 @@ struct CheckpointEvent {
 };
 
 struct EndEvent {
-  int64_t step = 0, best_step = 0;
-  const Evaluation& evaluation;  // evaluation of the final model on all sets
+  int64_t step = 0;              // last step
+  int64_t best_step = 0;         // step of the evaluated model; 0 if no evaluation had trainer.metric
+  const Evaluation& evaluation;  // that of the best model if checkpoint.keep_best is set, else of the last; on all sets
 };
 
-/// Receives the events of a training: a progress bar, a log, an agent. Only stop_requested and checkpoint_requested are
-/// called on every rank; all others on rank 0, by the training thread, which waits for their return.
+/// Receives the events of a training. stop_requested() and checkpoint_requested() are called on every rank, all others
+/// on rank 0. The training thread makes the calls and waits for their return.
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
   virtual void on_step(const StepEvent& /*event*/) {}
   virtual void on_evaluation(const EvaluationEvent& /*event*/) {}
-  /// Reports that `candidates` more candidates of a long evaluation have been scored.
+  /// Reports that `candidates` candidates of an evaluation have been scored since the last call.
   virtual void on_scored(int64_t /*candidates*/) {}
   virtual void on_checkpoint(const CheckpointEvent& /*event*/) {}
   virtual void on_end(const EndEvent& /*event*/) {}
-  /// Returns whether the run should stop. Called on every rank at every step; true on one rank stops all ranks at the
-  /// step's end.
+  /// Returns whether the run should stop. Called on every rank at every step; true on one rank stops all ranks after
+  /// the step or, on a GPU, at most ten steps later.
   virtual bool stop_requested() { return false; }
-  /// Returns whether a checkpoint should be written. Called on every rank at every step; true on one rank makes all
-  /// ranks write it soon, at the same step.
+  /// Returns whether a checkpoint should be written. Called on every rank at every step; after true on one rank, a
+  /// checkpoint is written at the step at which stop_requested() would stop the run.
   virtual bool checkpoint_requested() { return false; }
 };
 
-/// Passes each event to all listeners, in the order in which they were added.
+/// Passes each event to all listeners, in the order in which they were added. A request of any listener counts.
 class TrainingEvents final : public TrainingListener {
  public:
   /// Adds a listener, which must outlive this object.
@@ -98,11 +99,10 @@ class TrainingEvents final : public TrainingListener {
   std::vector<TrainingListener*> listeners_;
 };
 
-/// Measures the mean time of a step over the steps of this process, which may have resumed a run. The first step is
-/// slower and does not count.
+/// Measures the mean time of a step over the steps of this process. The first step is slower and does not count.
 class StepTimer {
  public:
-  /// Returns the mean seconds of a step after step `step`; -1 after the first step. Steps must rise.
+  /// Returns the mean seconds of a step; -1 at the first call. Must be called after each step with rising `step`.
   double after(int64_t step) {
     const auto now = std::chrono::steady_clock::now();
     if (first_step_ < 0) {

@@ -127,7 +127,7 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
                                 folder, stored.schema.feature_count, stored.schema.node_type_count,
                                 state.schema.feature_count, state.schema.node_type_count);
   if (stored.columns != state.columns)
-    throw coordinator::RunError("{}: made for other data: a table of other columns", folder);
+    throw coordinator::RunError("{}: made for other data: a table with other columns than those of data.train", folder);
   restore_model(checkpoint, *run_.model);
   restore_progress(checkpoint, *run_.optimizer, run_.early_stop);
   state.step = stored.step;
@@ -158,8 +158,8 @@ void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkp
   if (stored != checkpoint.files.end() &&
       run_.average->restore(stored->second, (checkpoint.folder / kAverageFile).string()))
     return;
-  run_.log.info("{}: holds no average of the weights ({}); averaging begins now", checkpoint.folder.string(),
-                word_of(run_.settings.averaging.type));
+  run_.log.info("{}: the checkpoint holds no average of the weights ({}); averaging begins now",
+                checkpoint.folder.string(), word_of(run_.settings.averaging.type));
 }
 
 void RunCheckpoints::restore_history(const coordinator::StoredCheckpoint& checkpoint) {
@@ -168,10 +168,11 @@ void RunCheckpoints::restore_history(const coordinator::StoredCheckpoint& checkp
   if (stored != checkpoint.files.end() &&
       run_.forward->restore_history(stored->second, (checkpoint.folder / kHistoryFile).string()))
     return;
-  run_.log.info("{}: no history of these segments; beginning with an empty one", checkpoint.folder.string());
+  run_.log.info("{}: the checkpoint has no history of these segments; training begins with an empty history",
+                checkpoint.folder.string());
 }
 
-/// A run that continues another one's checkpoint may never beat the best step before it: that one comes along.
+/// The run may never become better than the best checkpoint of the other run.
 void RunCheckpoints::carry_over_best(const std::filesystem::path& checkpoint) {
   const coordinator::CheckpointStore before(checkpoint.parent_path());
   const auto known = before.steps();

@@ -24,10 +24,11 @@ namespace foretime::worker {
 
 /// Holds one rank's state of a training run: its part of the data, the model and the state of the training.
 struct RunContext {
-  /// Loads no data and makes no model. `profiler` may be null. Throws comm::CommError if the device does not exist.
+  /// Loads no data and makes no model. `profiler` may be null. Throws comm::CommError as choose_device does.
   RunContext(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, Profiler* profiler);
 
   bool root() const { return comm.rank() == 0; }
+  /// Returns the number of optimiser steps: of trainer.steps and trainer.epochs the fewer. Needs load_data.
   int64_t total_steps() const;
   ShardedData data() const { return {index, plan, *store, comm}; }
 
@@ -47,15 +48,16 @@ struct RunContext {
   std::unique_ptr<Adam> optimizer;
   std::unique_ptr<WeightAverage> average;  // null: the last weights are evaluated
   coordinator::EarlyStop early_stop;
-  int64_t first_head_step = std::numeric_limits<int64_t>::max();  // first step that trains the head alone
+  // first step (0, 1, …) that trains the head alone; from total_steps() on: none
+  int64_t first_head_step = std::numeric_limits<int64_t>::max();
 };
 
-/// Reads headers, makes the shard plan, and opens this rank's groups and, on rank 0, the run directory. All ranks call
-/// it.
+/// Lists the data on rank 0, makes the shard plan and the store of this rank's groups and, on rank 0, opens the run
+/// directory. All ranks call it. Throws data::DataError, configs::SettingsError, and as RunDirectory does.
 void load_data(RunContext& run);
-/// Builds the model and its optimiser, with equal weights on all ranks. Must follow load_data.
+/// Makes the model, equal on all ranks, the forward pass, optimiser and average. Must follow load_data.
 void build_model(RunContext& run);
-/// Fits the transforms of inputs and targets to the training groups of all ranks. Must follow build_model.
+/// Fits the transforms of inputs and targets to the training groups of all ranks. All ranks call it, after build_model.
 void fit_transforms(RunContext& run);
 
 }  // namespace foretime::worker

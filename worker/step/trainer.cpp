@@ -162,7 +162,6 @@ bool Trainer::results_are_due(int64_t step) const {
          step == run_.total_steps();
 }
 
-/// Evaluates, and keeps the best model. True where training should stop early.
 bool Trainer::evaluate(int64_t step, StepReports& reports) {
   const auto started = StepReports::Clock::now();
   const auto evaluation = evaluation_.evaluate({"holdout", "valid"});
@@ -189,7 +188,6 @@ bool Trainer::evaluate(int64_t step, StepReports& reports) {
   return stop;
 }
 
-/// Evaluates the best model, or the last where none was kept, on all sets.
 Evaluation Trainer::evaluate_final(int64_t step) {
   const bool intact = checkpoints_.restore_best(step);
   auto evaluation = evaluation_.evaluate({"holdout", "valid", "test"});
@@ -200,7 +198,8 @@ Evaluation Trainer::evaluate_final(int64_t step) {
     const auto found = evaluation.metrics.find(metric);
     run_.directory->checkpoints().mark_best(step, metric, found == evaluation.metrics.end() ? 0 : found->second);
   }
-  events_.on_end({step, intact ? run_.early_stop.best_step() : step, evaluation});
+  const bool of_best = intact && run_.settings.checkpoint.keep_best;
+  events_.on_end({step, of_best ? run_.early_stop.best_step() : step, evaluation});
   return evaluation;
 }
 
@@ -266,7 +265,7 @@ void RunRecorder::on_evaluation(const EvaluationEvent& event) {
     if (name.ends_with("/kendall_tau") || name.ends_with("/mae")) text += fmt::format("  {} {:.4g}", name, value);
   }
   run_.directory->append_metrics(line);
-  run_.log.info("step {}{}", event.step, text);
+  run_.log.info("evaluation at step {}:{}", event.step, text.empty() ? " no metrics" : text);
 }
 
 void RunRecorder::on_end(const EndEvent& event) {

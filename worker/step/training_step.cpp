@@ -12,7 +12,7 @@
 namespace foretime::worker {
 namespace {
 
-/// The numbers of a step that ranks sum, [5] on `device`, without a copy from the host where there is none there now.
+/// Returns the numbers of a step that are summed over ranks, [5] on `device`, without waiting for a GPU.
 torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
   const auto number = [&](double value) {
     return torch::full({1}, value, torch::dtype(torch::kDouble).device(device));
@@ -156,7 +156,7 @@ std::vector<StepResult> TrainingStep::read_results() {
   return results;
 }
 
-/// After every step, so that all ranks evaluate, average and save one and the same model.
+/// Called after every step, so that all ranks evaluate, average and save equal models.
 void TrainingStep::average_running_statistics() {
   auto& comm = run_.comm;
   if (running_statistics_.empty() || comm.size() == 1) return;

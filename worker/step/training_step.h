@@ -12,49 +12,50 @@
 
 namespace foretime::worker {
 
-/// Holds the results of a step over all ranks. Sums are reduced together with the gradients, without a separate
-/// message.
+/// Holds the results of a step over all ranks.
 struct StepResult {
-  int64_t step = 0;  // number of finished steps
-  double loss = 0;
+  int64_t step = 0;                // number of finished steps
+  double loss = 0;                 // mean loss of the step's batches
   double candidates = 0;           // number of candidates that the step trained on
   double stop_requests = 0;        // number of ranks whose listeners request a stop
   double checkpoint_requests = 0;  // number of ranks whose listeners request a checkpoint
   double failed_stores = 0;        // number of ranks that could not open a group
-  double gradient_norm = 0;        // norm before clipping
+  double gradient_norm = 0;        // ℓ2 norm of the gradient before clipping
 };
 
-/// Takes the optimiser steps of all ranks. A step is optimizer.accumulation batches, one reduction of gradients, and
-/// one update.
+/// Takes optimiser steps on all ranks: optimizer.accumulation batches, one reduction of gradients and one update each.
 class TrainingStep {
  public:
-  /// Keeps references. `events` provide the requests to stop and to save.
+  /// Keeps references. `events` is asked for requests to stop and to write a checkpoint at each step.
   TrainingStep(RunContext& run, TrainingListener& events);
 
-  /// Takes step `step` (0, 1, …). Results stay where they were computed until `read_back`: the host then waits for a
-  /// GPU, and gets those of all steps since it last did, in their order. All ranks call it alike. Throws
-  /// coordinator::RunError where training has diverged, DataError where a rank could not open a group.
+  /// Takes step `step` (0, 1, …). If `read_back` is set, waits for a GPU and returns the results of all steps since the
+  /// last such call, in order; else returns an empty list. All ranks call it with equal arguments. With `read_back`,
+  /// throws coordinator::RunError if the training has diverged, and DataError if a rank could not open a group.
   std::vector<StepResult> take(int64_t step, bool read_back);
-  /// Restricts all further steps to the parameters of the head.
+  /// Makes all later steps train the parameters of the head only (is_head_parameter).
   void train_head_only();
 
   StepMonitor& monitor() { return monitor_; }
 
  private:
   void begin(int64_t step);
+  /// Returns batch `part` (0, 1, …) of the accumulated batches of a step.
   Batch next_batch(int64_t step, int64_t part);
   std::vector<torch::Tensor> forward(const Batch& batch);
   void backward(const torch::Tensor& loss);
-  /// Starts the reductions of gradients and of `totals`, the numbers of all ranks; null with one rank.
+  /// Finishes the reduction of gradients, and starts that of `totals`. Returns the latter's work; null with one rank.
   std::unique_ptr<comm::Work> reduce(torch::Tensor& totals);
-  /// Updates the weights, and returns the gradient's norm before clipping.
+  /// Updates the weights, and returns the gradient's ℓ2 norm before clipping, [1].
   torch::Tensor update(int64_t step);
+  /// Waits for `reduction` if it is not null, and keeps the step's numbers for read_results().
   void finish(const torch::Tensor& totals, const torch::Tensor& norm, comm::Work* reduction);
-  /// Copies the results of all unread steps to the host.
+  /// Copies the results of all unread steps to the host and returns them. Throws as take() does.
   std::vector<StepResult> read_results();
 
   /// Makes a reducer for the gradients of these parameters.
   void reduce_parameters(const NamedTensors& parameters);
+  /// Sets the running statistics of normalisations to their means over ranks.
   void average_running_statistics();
 
   RunContext& run_;

@@ -35,8 +35,8 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
   return chosen;
 }
 
-/// Leaves the first training candidate of each configuration, with the mean run time of those that ran where that is
-/// wanted; it failed where none did.
+/// Keeps only the first training candidate of each configuration. With `mean` it gets the mean run time of the
+/// configuration's training candidates that ran, if any did.
 void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, bool mean) {
   struct Measured {
     int64_t candidate;
@@ -91,7 +91,8 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     held_out.resize(group.candidates);
     std::iota(held_out.begin(), held_out.end(), 0);
   } else {
-    if (!group.labelled()) throw DataError("{}: all run times are 0, expected labels in training data", group.name);
+    if (!group.labelled())
+      throw DataError("{}: all run times are 0, expected measured run times in a group of data.train", group.name);
     std::vector<uint64_t> hashes(configurations.begin(), configurations.end());
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
@@ -171,7 +172,6 @@ std::vector<int64_t> GroupStore::entries() const {
   return entries;
 }
 
-/// The slot's mutex is held.
 void GroupStore::prune(Slot& slot) const {
   auto& group = slot.loaded.group;
   if (slot.item.role == sharding::Role::train && slot.item.header.member < 0)
@@ -180,7 +180,6 @@ void GroupStore::prune(Slot& slot) const {
   group = data::pruned_group(group, settings_.data.prune_hops);
 }
 
-/// The slot's mutex is held.
 void GroupStore::open(Slot& slot) const {
   if (slot.failure) std::rethrow_exception(slot.failure);
   if (!slot.opened) {

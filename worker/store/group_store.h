@@ -20,87 +20,87 @@
 
 namespace foretime::worker {
 
-/// Holds a group in memory, with its candidates divided. Candidates of one configuration are on the same side.
+/// Holds a group in memory, and the candidates to train on and to evaluate. Configurations are never in both.
 struct LoadedGroup {
-  data::Group group;  // pruned to data.prune_hops; with data.duplicates mean, training candidates have mean run times
+  data::Group group;  // pruned to data.prune_hops; run times of `train` are means with data.duplicates mean
   std::shared_ptr<const plans::PlanSource> plan_source = {};  // made for the model's plan request; null: not prepared
-  std::shared_ptr<const data::Segments> segments = {};        // null unless sampler.max_segment_nodes cuts the graph
+  std::shared_ptr<const data::Segments> segments = {};        // null: the graph is not cut (segments_of)
   std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
-  // [candidates] folds in cross-fitting (folds_of); empty without, and unless the role is train
+  // [candidates of the group] folds (folds_of); empty unless the role is train and trainer.cross_fitting is set
   std::vector<uint8_t> folds = {};
-  std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
-  std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
+  std::vector<double> speed_rank = {};  // [train] rank by run time, 0 (fastest) to 1; empty if sampler.fast_bias is 0
+  std::vector<int64_t> evaluated = {};  // candidates to evaluate: held-out ones, or for valid and test official or all
 };
 
-/// Holds the values of a training group that are summed up before the first step.
+/// Holds the values of a training group to which transforms are fitted before the first step.
 struct TrainingPart {
   data::Group labels;          // name, kind, candidates, run times and flops; no graph
   std::vector<int64_t> train;  // see LoadedGroup
-  // Statistics of values or of their logarithms (model.features.log), over all nodes of the file, including nodes that
-  // data.prune_hops removes.
+  // Statistics of features (of their logarithms with model.features.log), over all nodes of the file before pruning.
   data::ColumnStatistics features, tile_features;
 };
 
-/// Official candidates by group name. Groups without an entry are evaluated on all candidates.
+/// Names the candidates that a group of valid or test is evaluated on, by group name; all if the group has no entry.
 using data::EvalIndices;
 
-/// Reads the indices of data.eval_indices, relative to data.root; empty if none is named. Throws data::DataError.
+/// Reads the file data.eval_indices in data.root; empty if the setting is "". Throws data::DataError.
 EvalIndices load_official_indices(const configs::DataSettings& settings);
 
-/// Returns the rule by which the settings cut graphs into segments; max_nodes is 0 if they do not cut.
+/// Returns the rule by which the settings cut graphs into segments; max_nodes is 0 if graphs are not cut.
 data::SegmentRule segment_rule(const configs::Settings& settings);
 
-/// Returns the segments of a group; null if the settings do not cut its graph.
+/// Returns the segments of a layout group of more than sampler.max_segment_nodes (> 0) nodes; null for others.
 std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings);
 
-/// Returns a group with the labels of a packed group's summary, without a graph and undivided.
+/// Returns a group with name, kind, number of candidates, run times and flops, without a graph, for divide_candidates.
 LoadedGroup labels_of(const data::GroupHeader& header, const data::GroupSummary& summary);
 
-/// Divides a group's candidates as the settings say. The result depends only on the settings and the group. For
-/// training groups `configurations` holds the group's configuration hashes; if empty, they are computed.
-/// data.duplicates keeps the first training candidate of each configuration, and `mean` sets its run time in
-/// `loaded.group` to their mean; held-out candidates are unchanged. Throws data::DataError if official indices are out
-/// of range, or if a training group has no labels or no candidates left.
+/// Sets the members train, folds, speed_rank and evaluated of `loaded` by its group and the settings. `configurations`
+/// holds the group's configuration hashes; if empty, they are computed for training groups. Unless data.duplicates is
+/// keep, only the first training candidate of each configuration is left in `train`; `mean` sets its run time in
+/// `loaded.group` to the mean of those that ran. At most data.max_eval_candidates that are not official are evaluated;
+/// all of a group without run times. Throws data::DataError if official indices are out of range, or a training group
+/// has no run times or no candidate to train on.
 void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::Settings& settings,
                        const EvalIndices& official, std::span<const uint64_t> configurations = {});
 
 /// Holds the groups of one rank and opens each at its first use: a packed group is mapped and checked, an .npz is read.
-/// Groups stay open until the store is destroyed; the kernel can reclaim the memory of mapped groups, and an .npz takes
-/// the size of its codes. Except for the constructor, functions may be called from any thread.
+/// Groups stay open until the store is destroyed; the kernel can reclaim the memory of mapped groups. Any thread may
+/// call the functions, except prepare_plans and read_ahead, which one thread calls.
 class GroupStore {
  public:
-  /// Opens no group. Throws data::DataError if official indices are out of range.
+  /// Makes a store for these dataset entries. Opens none. Throws data::DataError if official indices are out of range.
   GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   ~GroupStore();
   GroupStore(const GroupStore&) = delete;
   GroupStore& operator=(const GroupStore&) = delete;
 
-  /// Returns a group, opened if necessary; waits if another thread is opening it. The reference stays valid. Throws
-  /// data::DataError, at every call, if the group is damaged or cannot be divided.
+  /// Returns the group of a dataset entry, opened at the first call. The reference is valid as long as the store.
+  /// Throws data::DataError, at every call, if the group is damaged or divide_candidates throws.
   const LoadedGroup& get(int64_t entry) const;
-  /// Returns a group's values for the fitting of transforms. It reads only the summary of a packed group, and opens an
-  /// .npz. Throws data::DataError as `get` does.
+  /// Returns the values of a training group for fitting transforms. Reads only the summary of a packed group, and opens
+  /// an .npz as get() does. Throws data::DataError as get() does.
   TrainingPart training_part(int64_t entry) const;
   /// Returns the dataset entries that the store was made for, ascending.
   std::vector<int64_t> entries() const;
 
-  /// Makes plan sources under `request` for all groups that are opened or requested from now on. Graphs that
-  /// sampler.max_segment_nodes cuts get none, unless segments.stale is full_forward: they are planned by segment. Call
-  /// it before other threads use groups of the store.
+  /// Makes LoadedGroup::plan_source for `request` in all later calls of get(). Graphs in segments get none unless
+  /// segments.stale is full_forward. Must be called before other threads use groups of the store.
   void prepare_plans(const plans::PlanRequest& request);
-  /// Starts opening these entries in this order in data.read_threads threads, and returns at once. Errors are thrown by
-  /// `get` for that group, and by `check`. A second call appends its entries.
+  /// Starts to open these entries in this order in data.read_threads threads, and returns at once. get() of the group
+  /// and check() throw the errors. A second call appends entries to those of the first.
   void read_ahead(const std::vector<int64_t>& order);
-  /// Returns whether some thread could not open a group. A run should then stop early.
+  /// Returns whether a group could not be opened or divided.
   bool failed() const { return failed_; }
-  /// Throws the first error of opening a group, if there was one.
+  /// Throws the error of the lowest dataset entry that could not be opened; returns if there is none.
   void check() const;
 
  private:
   struct Slot;
-  /// Opens, prunes and divides a group.
+  /// Opens, divides, prunes and cuts the group, and makes its plan source, as far as not done. Needs the slot's mutex.
   void open(Slot& slot) const;
+  /// Prunes an opened group. Needs the slot's mutex.
   void prune(Slot& slot) const;
   /// Opens the entries of `ahead_` until the store is destroyed.
   void read_in_background();
@@ -118,12 +118,10 @@ class GroupStore {
   std::vector<std::jthread> readers_;
 };
 
-/// Returns the fold of each configuration, given by its hash: the number of the ensemble member that does not learn
-/// from it. Candidates of one configuration are in one fold on every rank.
-///
-/// In cross-fitting (trainer.cross_fitting), each of the `members` (model.ensemble_size) learns from the folds of the
-/// others. Out-of-fold scores, each by the member that did not learn from the candidate, measure the accuracy on
-/// unmeasured candidates; tie thresholds are fitted to them (worker/evaluation/scoring.h).
+/// Returns the fold of each configuration hash: the number, from 0 to members - 1, of the ensemble member that does not
+/// learn from the configuration in cross-fitting (trainer.cross_fitting). The fold depends only on hash, `members` and
+/// seed. Scores by the member that did not learn from a candidate measure the accuracy on unmeasured candidates; tie
+/// thresholds are fitted to them (worker/evaluation/scoring.h).
 std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed);
 
 }  // namespace foretime::worker

@@ -15,7 +15,8 @@ namespace {
 std::span<const std::string_view> names_of(int64_t types) {
   const auto names = data::tir_type_names();
   if (types > std::ssize(names))
-    throw DataError("{} node types, expected the {} of tensor programs", types, names.size());
+    throw DataError("model.node_types.vectors: the data have {} node types, expected at most the {} of tensor programs",
+                    types, names.size());
   return names.first(types);
 }
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> paths_of(const std::string& input) {
   auto found = paths_named(input, ".");
-  if (found.empty()) throw DataError("{}: nothing of this name, expected files to learn from", input);
+  if (found.empty()) throw DataError("{}: no file of this name or pattern, expected files to learn from", input);
   return found;
 }
 
@@ -57,7 +57,7 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
 void check_runtimes(const data::Group& group, const std::string& file) {
   const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
   if (wrong != group.runtimes.end())
-    throw DataError("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of each", file,
+    throw DataError("{}: workload {}: programs without a run time, expected \"runtime\" in seconds for each", file,
                     group.name);
 }
 
@@ -65,7 +65,7 @@ void check_runtimes(const data::Group& group, const std::string& file) {
 void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const inference::ScoringSpec& spec,
                   const fs::path& packed, TuningInput& input) {
   if (spec.kind != data::CandidateKind::program)
-    throw DataError("{}: programs as save_json text, but {} scores {}", files.front().string(), sources.model,
+    throw DataError("{}: holds programs as save_json text, but {} scores {}", files.front().string(), sources.model,
                     candidates_of(spec));
   const auto form = inference::featurizer_of(spec);
   data::PackedWriter writer(packed);

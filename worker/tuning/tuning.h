@@ -14,58 +14,60 @@
 
 namespace foretime::worker {
 
-/// Names the files that a model learns from.
+/// Names the files that fine-tuning learns from.
 struct TuningSources {
   const std::vector<std::string>& inputs;  // files, folders and patterns
-  std::string dags;                        // compute DAGs of tuning records; "": none
-  std::string member;                      // member of save_json text (data::read_tir_groups)
+  std::string dags;                        // file of compute DAGs for tuning records; "": none
+  std::string member;                      // member of each line with the save_json text (data::read_tir_groups)
   std::string model;                       // name of the bundle in messages
 };
 
-/// Holds the converted files that a model learns from.
+/// Holds the files that fine-tuning learns from, after conversion.
 struct TuningInput {
-  std::vector<std::string> files;  // graph files and folders for data.train
-  std::vector<std::string> notes;  // messages about skipped candidates
+  std::vector<std::string> files;  // graph files and folders, for data.train
+  std::vector<std::string> notes;  // messages about failed and omitted candidates
 };
 
-/// Converts files for a model. .npz and .pb files, packed collections and folders are used unchanged; save_json text
-/// and tuning records are packed as graphs of the model's representation into files whose names begin with `packed`.
-/// Records need the compute DAGs and use the machine that each names; text uses the bundle's machine, as in
-/// libforetime. Failed measurements and workloads of one program are skipped. For `admit` see data::list_groups. Throws
-/// data::DataError, and configs::SettingsError for records without compute DAGs.
+/// Converts files for the model of `spec`. .npz and .pb files, packed collections and folders are used unchanged;
+/// tuning records and save_json text are packed as graphs of the model's representation into PACKED-records.foretime
+/// and PACKED-programs.foretime. Records need sources.dags and have the machine that each names; text has the bundle's
+/// machine. Workloads of one record, or with fewer than two programs that ran, are omitted. `admit`, unless empty,
+/// checks each file (data::list_groups). Throws data::DataError if there is no such file, the model scores other
+/// candidates, or nothing is left; configs::SettingsError for records without sources.dags.
 TuningInput prepare_tuning_input(const TuningSources& sources, const inference::ScoringSpec& spec,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 
-/// Describes the change of the order of held-out candidates: Kendall's τ after minus before, as a mean over groups, and
-/// the standard error of this mean by a jackknife over candidates. The error is large for few candidates.
+/// Describes the change of Kendall's τ on held-out candidates by fine-tuning.
 struct OrderChange {
-  double mean = 0, error = 0;
-  int64_t groups = 0;  // groups with at least two candidates; 0: no change can be measured
+  double mean = 0;     // Kendall's τ after minus before, mean over groups
+  double error = 0;    // standard error of the mean, by a jackknife over candidates; large for few candidates
+  int64_t groups = 0;  // number of groups with at least two candidates; 0: no change can be measured
 };
-/// Returns the change between two evaluations of the same candidates.
+/// Returns the change from `before` to `after`, evaluations of the same groups and candidates in the same order.
 OrderChange order_change(const worker::Evaluation& before, const worker::Evaluation& after);
 
-/// Holds metrics by "set/metric" of candidates that a model did not learn from, before and after fine-tuning.
+/// Holds metrics of candidates that a model did not learn from, by "set/metric", before and after fine-tuning.
 struct TuningOutcome {
   using Metrics = std::map<std::string, double>;
 
-  Metrics before, after;                // metrics of the new data
-  Metrics replay_before, replay_after;  // metrics of held-out candidates of the old data
+  Metrics before, after;                // metrics of held-out candidates of the new data
+  Metrics replay_before, replay_after;  // metrics of held-out candidates of the old data; may be empty
   OrderChange change;                   // change on the new data
-  bool kept_parent = false;             // the new bundle has its parent's weights
-  double seconds = 0;
+  bool kept_parent = false;             // the new bundle has the weights of the parent, the bundle before fine-tuning
+  double seconds = 0;                   // duration
 
-  /// Returns whether the held-out new candidates can be ranked: some group has at least two.
+  /// Returns whether Kendall's τ of the held-out new candidates is known.
   bool measurable() const;
-  /// Returns the metrics for the agent of a job: those of the written bundle (holdout/…), its parent (parent/…) and old
-  /// data (replay/…), and kept_parent, 0 or 1.
+  /// Returns the metrics for the agent of a job: of the written bundle (holdout/…) and the parent (parent/…) on new
+  /// data, of the written bundle on old data (replay/…), and kept_parent, 0 or 1.
   Metrics job_metrics() const;
+  /// Adds before, after, change and weights (parent or tuned) to `note`, and replay_before and replay_after if known.
   void add_to(nlohmann::json& note) const;
-  /// Returns a table with one row a metric, before and after; "" if no metric was measured.
+  /// Returns a table with a row for each of some metrics, before and after, the header first; "" if none was measured.
   std::string table() const;
 };
 
-/// Returns only finite metrics, since JSON has no others.
+/// Returns the metrics of an evaluation that are finite, since JSON has no other numbers.
 TuningOutcome::Metrics finite_metrics(const worker::Evaluation& evaluation);
 
 }  // namespace foretime::worker

@@ -61,7 +61,7 @@ class RecordPacker {
         names_(record_file_names(index.files)),
         writer_(file) {
     if (options.representation == configs::Representation::loops && are_gpu_columns(columns_) != index.gpu)
-      throw DataError("records of programs for {}, and graphs with the {} node features of programs for {}",
+      throw DataError("tuning records: found programs for {}, but the graphs to make have the {} node features for {}",
                       index.gpu ? "GPUs" : "CPUs", columns_, index.gpu ? "CPUs" : "GPUs");
   }
 
@@ -120,7 +120,8 @@ class RecordPacker {
       RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
       while (next < groups.size() && (index_.failures ? reader.next_with_failed(record_) : reader.next(record_))) {
         const auto found = by_key.find(index_.machines.group_key(record_));
-        if (found == by_key.end()) throw DataError("{}: has changed while it was read", path.string());
+        if (found == by_key.end())
+          throw DataError("{}: has changed between two readings, expected an unchanging file", path.string());
         const RecordGroup& of = group(found->second);
         auto [target, fresh] = open.try_emplace(found->second);
         if (fresh)
@@ -136,9 +137,11 @@ class RecordPacker {
         }
       }
     }
-    if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
+    if (next != groups.size())
+      throw DataError("tuning records: found fewer than at the first reading, expected unchanging files");
     if (!groups.empty() && counts_.programs == counts_.skipped)
-      throw DataError("no workload has records enough that can be replayed ({})", counts_.first_refusal);
+      throw DataError("tuning records: no workload has enough records that can be replayed ({})",
+                      counts_.first_refusal);
   }
 
   void add(const RecordGroup& of, std::string id, OpenGroup& target) {
@@ -193,10 +196,10 @@ void add_machine(RecordIndex& index, const TuningRecord& record, const std::file
     const bool gpu = index.machines.hardware_of(record).is_gpu();
     if (!index.groups.empty() && gpu != index.gpu)
       throw DataError(
-          "target '{:.200}' is that of a {}, after records of {}, expected them in collections of their own",
+          "target '{:.200}' is that of a {}, after records of {}, expected separate packings for CPUs and GPUs",
           record.target, gpu ? "GPU" : "CPU", gpu ? "CPUs" : "GPUs");
     if (is_gpu_target(record.target) != gpu)
-      throw DataError("target '{:.200}' is that of a {}, and the hardware that was chosen for all records is a {}",
+      throw DataError("target '{:.200}' is that of a {}, but the hardware chosen for all records (--hardware) is a {}",
                       record.target, gpu ? "CPU" : "GPU", gpu ? "GPU" : "CPU (no multiprocessors)");
     index.gpu = gpu;
   } catch (const DataError& error) {
@@ -282,8 +285,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     }
     const auto last = share.lines ? std::ssize(*share.lines) : 0;
     if (last > reader.line_number())
-      throw DataError("{}: record {} is asked for (0 is the first line), and the file has {} lines",
-                      files[file].string(), last - 1, reader.line_number());
+      throw DataError("{}: found {} lines, but the lines to take include {}, counted from 0", files[file].string(),
+                      reader.line_number(), last - 1);
     index.failed += reader.counts().failed();
     if (const auto& malformed = reader.counts().first_malformed; index.malformed == 0 && !malformed.empty())
       index.first_malformed =

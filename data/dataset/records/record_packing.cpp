@@ -29,7 +29,7 @@ Json read_json(const std::string& file) {
 constexpr int kDeepestList = 8;
 
 void collect_lines(const Json& json, const std::string& origin, int depth, std::vector<int64_t>& lines) {
-  if (depth > kDeepestList) throw DataError("{}: lists in lists in lists, expected line numbers in them", origin);
+  if (depth > kDeepestList) throw DataError("{}: found lists {} deep, expected line numbers in them", origin, depth);
   if (json.is_number_integer()) {
     lines.push_back(json.get<int64_t>());
     if (lines.back() < 0) throw DataError("{}: line {}, expected 0 or more", origin, lines.back());
@@ -38,7 +38,7 @@ void collect_lines(const Json& json, const std::string& origin, int depth, std::
       if (!json.is_object() || !item.is_string()) collect_lines(item, origin, depth + 1, lines);
     }
   } else {
-    throw DataError("{}: {}, expected line numbers, or lists or objects of them", origin, json.dump());
+    throw DataError("{}: found {}, expected line numbers, or lists or objects of line numbers", origin, json.dump());
   }
 }
 
@@ -77,7 +77,8 @@ void choose_networks(const RecordPackRequest& request, RecordChoice& choice) {
       const std::string network = part.at("network");
       const int64_t first = part.at("first_line"), lines = part.at("lines");
       if (first < 0 || lines < 0 || first > kMostLines || lines > kMostLines - first)
-        throw DataError("{}: {} lines from {} on, expected lines of a file", request.networks, lines, first);
+        throw DataError("{}: network {}: found lines {} and first_line {}, expected 0 or more, together at most {}",
+                        request.networks, network, lines, first, kMostLines);
       seen.insert(network);
       if (take.empty() ? !never.contains(network) : take.contains(network)) taken.emplace_back(first, first + lines);
       if (never.contains(network)) refused.emplace_back(first, first + lines);

@@ -147,10 +147,10 @@ RecordReport inspect_records(const std::filesystem::path& file) {
   report.counts = reader.counts();
   if (report.counts.records + report.counts.failed() == 0)
     throw DataError("{}: no tuning record in {} lines{}", report.file, report.counts.lines,
-                    report.counts.first_malformed.empty() ? ""
-                                                          : fmt::format(", the first of which is none: line {}: {}",
-                                                                        report.counts.first_malformed.front().line,
-                                                                        report.counts.first_malformed.front().reason));
+                    report.counts.first_malformed.empty()
+                        ? ""
+                        : fmt::format("; line {} is no record: {}", report.counts.first_malformed.front().line,
+                                      report.counts.first_malformed.front().reason));
   std::ranges::stable_sort(measured, [](const Measured& a, const Measured& b) {
     return std::pair(a.workload, a.schedule) < std::pair(b.workload, b.schedule);
   });

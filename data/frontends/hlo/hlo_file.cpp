@@ -292,7 +292,7 @@ std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view
   if (file.get() < 0) throw_file_error(path, "cannot be read", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_file_error(path, "cannot be read", errno);
-  if (!S_ISREG(status.st_mode)) fail("no regular file");
+  if (!S_ISREG(status.st_mode)) fail("not a regular file, expected a file with an HLO module");
   expect_form(path, {FileForm::hlo}, "HloModuleProto, HloProto, ModuleTuningData or TuningData");
   ByteSource source(path);
   if (source.gzip()) {

@@ -361,8 +361,12 @@ bool is_hlo_text(std::string_view start) {
   static const std::string kNoName;
   const auto is_binary = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r'; };
   if (std::ranges::any_of(start.substr(0, 4096), is_binary)) return false;
-  HloScanner scanner(start, kNoName);
-  return start.find("HloModule") != std::string_view::npos && scanner.takes("HloModule");
+  if (start.find("HloModule") == std::string_view::npos) return false;
+  try {
+    return HloScanner(start, kNoName).takes("HloModule");
+  } catch (const DataError&) {
+    return false;  // a comment without an end
+  }
 }
 
 std::string hlo_text_to_proto(std::string_view text, const std::string& name) {

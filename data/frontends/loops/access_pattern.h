@@ -9,21 +9,21 @@
 
 namespace foretime::data {
 
-/// Identifies a loop variable of an index.
+/// Describes a loop around an access.
 struct IndexLoop {
-  int32_t variable = 0;  // number in the AffinePool
-  int64_t extent = 1;
+  int32_t variable = 0;  // number of the loop's variable in the AffinePool
+  int64_t extent = 1;    // iterations
 };
 
 /// Analyses how an index moves in each of the loops around it. Fused loops, whose variable occurs as f, floor(f / c)
-/// and f mod c, are split into digits exactly; other nonlinear indices are sampled in some iterations. Reuses its
+/// and f mod c, are split into digits exactly; other nonlinear indices are sampled in at most 32 iterations. Reuses its
 /// memory; make one object for each thread.
 class AccessPattern {
  public:
-  /// Appends one LoopAccess for each loop (outermost first) to `out`. `index` is the element's position in a buffer of
-  /// `elements` elements of `element_bytes` bytes; variables other than those of `loops` count as constant. Footprints
-  /// are exact for sums of strides in which each stride is a multiple of the next smaller overlapping one, which holds
-  /// for indices of dense arrays and sliding windows.
+  /// Appends one LoopAccess for each of `loops` (outermost first) to `out`. `index` is the element's position in a
+  /// buffer of `elements` elements of `element_bytes` bytes; variables of other loops count as constant. Footprints are
+  /// exact if each stride is a multiple of the next smaller overlapping one, which holds for indices of dense arrays
+  /// and sliding windows. Throws DataError if a number is beyond 2^62.
   void append(const AffinePool& pool, const Affine& index, std::span<const IndexLoop> loops, int64_t elements,
               int32_t element_bytes, std::vector<LoopAccess>& out);
 
@@ -38,21 +38,21 @@ class AccessPattern {
 
   /// Collects the terms of `index` for each loop.
   void collect_terms(const AffinePool& pool, const Affine& index, std::span<const IndexLoop> loops);
-  /// Marks the loops whose variables occur in `value` as irregular.
+  /// Marks the loops whose variables occur in `value` as irregular; returns whether there are any.
   bool mark_variables(const AffinePool& pool, const Affine& value, std::span<const IndexLoop> loops);
-  /// Splits a loop whose terms are digits of its variable; returns false if they are not.
+  /// Sets digits_ to the digits of a loop whose terms are digits of the loop's variable; returns false if they are not.
   bool split_into_digits(size_t loop, int64_t extent);
-  /// Samples the positions of an index in some iterations of a loop.
+  /// Sets digits_ to an estimate from the positions of an index in at most 32 iterations of a loop.
   void sample(const AffinePool& pool, const Affine& index, const IndexLoop& loop);
-  void insert(Digit digit);
-  /// Computes the distinct elements and lines of digits_ and inner_.
+  void insert(Digit digit);  // adds a digit to inner_ unless its extent is 1
+  /// Sets the footprint and lines of `out` to the distinct elements and lines that the digits of inner_ reach.
   void footprint(int64_t elements, int32_t element_bytes, LoopAccess& out) const;
 
-  std::vector<std::vector<LoopTerm>> terms_;  // [loops]
-  std::vector<uint8_t> irregular_;            // loops whose variable occurs in any other form
-  std::vector<Digit> digits_;                 // digits of one loop
-  std::vector<Digit> inner_;                  // digits of this loop and the inner ones, sorted by stride
-  std::vector<int64_t> values_;
+  std::vector<std::vector<LoopTerm>> terms_;  // [loops] terms with the loop's variable
+  std::vector<uint8_t> irregular_;  // [loops] 1 if the loop's variable also occurs in another form than a term
+  std::vector<Digit> digits_;       // digits of one loop
+  std::vector<Digit> inner_;        // digits of this loop and the inner ones, sorted by stride
+  std::vector<int64_t> values_;     // sampled positions
 };
 
 }  // namespace foretime::data

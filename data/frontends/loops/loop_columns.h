@@ -13,7 +13,7 @@
 
 namespace foretime::data {
 
-/// Returns the logarithm of a count or size plus 1, as in columns; 0 stays 0.
+/// Returns log2 of a count or size plus 1; 0 for negative values.
 inline double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)); }
 
 /// Defines the columns of the node features of loop graphs, one range for each kind of node: statements (BufferStore),
@@ -21,18 +21,16 @@ inline double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)
 /// range is 1 for nodes of the kind, and all its columns are 0 for others. Statements have a second range, of the
 /// machine. Logarithms are to base 2.
 ///
-/// They are the inputs of a hand-written cost model for CPUs: instructions and registers of the unrolled block, the
-/// number of iterations over which an operand can stay in a register, the loops whose lines fit into each cache and the
-/// bytes that each iteration then moves, and the number of busy cores. None depends on the size of the program, except
-/// `critical`, which models read separately, and a few logarithms of ratios.
+/// They are the inputs of a hand-written cost model for CPUs, such as registers of the unrolled block and bytes from
+/// each cache. None depends on the program's size, except `critical` and a few logarithms of ratios.
 struct LoopColumns {
   static constexpr int64_t kSlots = 4;  // accesses that models read separately: the store and the first loads
 
   // Columns of statements.
   static constexpr int64_t statement = 0;
   static constexpr int64_t critical = 1;  // ln of the iterations of the busiest core
-  static constexpr int64_t launches =
-      2;                               // times that threads are started for it; 0 if an earlier statement started them
+  // Times that threads are started for the statement; 0 if an earlier statement started them.
+  static constexpr int64_t launches = 2;
   static constexpr int64_t shape = 3;  // first of the columns that a cost per iteration may depend on
   static constexpr int64_t kStatement = 116;
   // Columns of loops.
@@ -61,11 +59,12 @@ struct LoopColumns {
   static constexpr int64_t kWithGpu = gpu_access + kGpuAccess;
 };
 
-/// Returns the names of the first `columns` columns, such as statement.vector.
+/// Returns the names of the first `columns` columns, such as statement.vector; above LoopColumns::count, of kWithGpu.
 std::vector<std::string> loop_column_names(int64_t columns = LoopColumns::count);
 
 /// Holds the values of LoopColumns::of_machine_alone.
 using MachineValues = std::array<float, LoopColumns::of_machine_alone.size()>;
+/// Returns the values that these columns have in graphs of programs for `hardware`.
 MachineValues machine_values(const Hardware& hardware);
 
 /// Returns whether graphs with this number of columns are loop graphs.
@@ -75,34 +74,35 @@ constexpr bool are_loop_columns(int64_t columns) {
 /// Returns whether loop graphs with this number of columns are of programs for GPUs.
 constexpr bool are_gpu_columns(int64_t columns) { return columns == LoopColumns::kWithGpu; }
 
+/// Holds the columns first … first + count - 1.
 struct ColumnRange {
   int64_t first = 0, count = 0;
 };
 
-/// Returns the columns of a statement that describe the code of its vector loop and unrolled block, independent of the
-/// loops around it.
+/// Returns the columns of statements that describe the code of the vector loop and unrolled block, whatever the loops
+/// around them are: statement.vector*, statement.scalar and statement.block.*, ascending.
 std::vector<ColumnRange> block_columns();
 
 /// Describes the position of a statement in its program.
 struct StatementPlace {
-  size_t index = 0, statements = 1;
-  double iterations_of_all = 1.0;  // sum over the program's statements
-  double operations = 1.0;         // sum over the program
-  double shared_before = -1.0,     // iterations of the loops shared with the previous statement; -1: none
-      shared_after = -1.0;         // iterations of the loops shared with the next statement; -1: none
-  bool starts_threads = false;
+  size_t index = 0, statements = 1;  // the statement's index, and the number of the program's statements
+  double iterations_of_all = 1.0;    // sum of the iterations of the program's statements
+  double operations = 1.0;           // arithmetic operations of the program
+  double shared_before = -1.0;       // iterations of the loops shared with the previous statement; -1: first statement
+  double shared_after = -1.0;        // iterations of the loops shared with the next statement; -1: last statement
+  bool starts_threads = false;       // no earlier statement is in the parallel loop, or in the kernel just before
 };
 
-/// Fills the columns of a statement in a row of LoopColumns::count zeros.
+/// Fills the columns of a statement, without the machine columns, in a row of LoopColumns::count zeros.
 void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
                            float* row);
-/// Fills the machine columns of a statement in a row of zeros.
+/// Fills the machine columns of a statement, the roofline included, in a row of LoopColumns::count zeros.
 void set_machine_columns(const StatementShape& shape, const Hardware& hardware, float* row);
-/// Fills the columns of the loop at `depth` in a row of zeros.
+/// Fills the columns of the loop at `depth` (0: outermost) in a row of LoopColumns::count zeros.
 void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row);
-/// Fills the columns of an access in a row of zeros.
+/// Fills the columns of access number `access` of a statement (0: the store) in a row of LoopColumns::count zeros.
 void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, float* row);
-/// Fills the columns of `count` equal operations in a row of zeros.
+/// Fills the columns of `count` equal operations of a statement in a row of LoopColumns::count zeros.
 void set_operation_columns(int32_t count, float* row);
 
 }  // namespace foretime::data

@@ -139,7 +139,7 @@ class LoopGraphs : public ProgramGraphs {
     if (are_gpu_columns(columns_)) {
       if (!program.is_gpu())
         throw DataError(
-            "a program without loops over blocks or threads, expected one for GPUs: the graphs are of such");
+            "a program without loops over blocks or threads, expected a program for GPUs, as the node features are");
       gpu_ = GpuShape(program, hardware_.gpu);
     }
     writers_.assign(program.buffers.size(), -1);

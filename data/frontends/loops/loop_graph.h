@@ -15,16 +15,15 @@ namespace foretime::data {
 class ProgramGraphs {
  public:
   virtual ~ProgramGraphs() = default;
-  /// Adds the graph of a program. `operations` is the number of the program's arithmetic operations; 0 if unknown.
-  /// Throws DataError if the block would be too large.
+  /// Adds the graph of a program, which has `operations` arithmetic operations; 0: unknown. Throws DataError above 2^31
+  /// - 1 nodes or edges in all, and, for graphs with GPU columns, if the program is not for GPUs.
   virtual void add(const LoopProgram& program, double operations) = 0;
-  /// Returns the block and empties the object.
-  virtual GraphBlock finish() = 0;
+  virtual GraphBlock finish() = 0;  // returns the graphs added so far, in their order, and empties the object
 };
 
-/// Returns the number of node features of a representation; 0 for any but loops and curve.
+/// Returns the number of node features of a representation, without GPU columns; 0 for any but `loops` and `curve`.
 int64_t program_columns(configs::Representation representation);
-/// Makes graphs of a representation; null for any but `loops` and `curve`.
+/// Returns an empty collection of graphs of a representation; null for any but `loops` and `curve`.
 ///
 /// `curve`: each program is one node of type PrimFunc without edges, for a predictor on fixed vectors.
 ///
@@ -37,8 +36,9 @@ int64_t program_columns(configs::Representation representation);
 /// - a statement → the access that reads its result (data flow)
 /// - a statement → the next one
 ///
-/// Every node of a statement follows the statement and precedes the next one. `columns` is the number of node
-/// features of loop graphs, LoopColumns::count or kWithGpu; 0: the first.
+/// Every node of a statement follows the statement and precedes the next one. A program without statements is one
+/// BufferStore node. `columns` is the number of node features of loop graphs: LoopColumns::count (also for 0) or
+/// LoopColumns::kWithGpu, which adds GPU columns. Graphs of `curve` depend on neither `hardware` nor `columns`.
 std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
                                                    int64_t columns = 0);
 
@@ -63,10 +63,11 @@ struct CurveColumns {
   }
 };
 
-/// Returns the hardware that data.hardware describes.
+/// Returns the hardware that the settings data.hardware describe; that of a GPU if `multiprocessors` is above 0, which
+/// is then also the number of cores.
 Hardware hardware_of(const configs::HardwareSettings& settings);
 
-/// Makes the featurizer of a representation; null for ast. `columns` is described at make_program_graphs.
+/// Returns the featurizer that makes such graphs (make_program_graphs) from syntax trees; null for `ast`.
 FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0);
 inline FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0) {
   return make_featurizer(settings.representation, hardware_of(settings.hardware), columns);

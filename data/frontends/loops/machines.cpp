@@ -16,10 +16,10 @@ Machines::Machines(std::vector<Machine> machines) : machines_(std::move(machines
   std::set<std::string_view> names, targets;
   for (const Machine& machine : machines_) {
     if (!names.insert(machine.name).second)
-      throw DataError("two machines are named {}, expected names that tell them apart", machine.name);
+      throw DataError("two machines are named {}, expected a different name for each", machine.name);
     for (const auto& target : machine.targets)
       if (!targets.insert(target).second)
-        throw DataError("machine {}: target '{}' is that of another machine, too", machine.name, target);
+        throw DataError("machine {}: target '{}' is listed for another machine, too", machine.name, target);
   }
 }
 

@@ -15,8 +15,7 @@
 namespace foretime::data {
 
 /// Converts a replayed schedule to statements in the order of TVM's lowering: the stages at root one after another,
-/// stages attached to a loop at its start, and the initialisation of a reduction before the outermost of its reduction
-/// loops.
+/// stages attached to a loop at its start, and the initialisation of a reduction before its outermost reduction loop.
 ///
 /// If the record says so (TuningRecord::layout_rewrite), TVM measured a program whose weights had been rearranged into
 /// the order in which its loops read them: by an additional first statement (1; TVM may fuse its first loops, which are
@@ -24,71 +23,71 @@ namespace foretime::data {
 /// products that TVM's operators define and of Winograd's batched product, if it is an input of the program. Programs
 /// for GPUs are unchanged: TVM rearranges nothing there.
 ///
-/// Every stage at root is a kernel if loops are bound to blocks and threads (programs for GPUs). A
-/// stage without a storage scope gets the one of its position, as in TVM: shared inside a loop over blocks, local
-/// inside one over threads.
+/// In programs for GPUs (some loop is bound to blocks or threads) every stage at root, with all stages attached to it,
+/// is a kernel. A stage without a storage scope gets the scope of its position, as in TVM: shared inside a loop over
+/// blocks, local inside a loop over threads, otherwise global.
 ///
 /// Reuses its memory; make one object for each thread.
 class NestProgram {
  public:
-  /// Overwrites `program`, and adds terms to the pool of `nest`. Throws DataError if the nest has more statements or
-  /// loops than LoopProgram may hold.
+  /// Overwrites `program` with the statements of `nest`, and adds terms to the pool of `nest`. Of `record`, only
+  /// layout_rewrite is used. Throws DataError for more statements than kMostStatements, more loops around a statement
+  /// than kMostStatementLoops, more than 100,000 accesses or operations of a statement, and numbers beyond 2^62.
   void read(LoopNest& nest, const TuningRecord& record, LoopProgram& program);
 
  private:
   struct OpenLoop {
     ProgramLoop loop;
-    int32_t variable = 0;
+    int32_t variable = 0;  // index in LoopNest::variables
     Annotation annotation = Annotation::none;
   };
 
-  /// Finds the stages attached to each loop.
-  void find_attached(const LoopNest& nest);
-  void find_kernels(LoopNest& nest, LoopProgram& program);
-  /// Describes the buffers of all tensors.
-  void set_buffers(const LoopNest& nest, LoopProgram& program);
-  void set_scope(const LoopNest& nest, size_t stage, LoopProgram& program) const;
+  void find_attached(const LoopNest& nest);                 // finds the stages attached to each loop
+  void find_kernels(LoopNest& nest, LoopProgram& program);  // adds the kernels, none if the program is not for GPUs
+  void set_buffers(const LoopNest& nest, LoopProgram& program);                    // adds a buffer for each tensor
+  void set_scope(const LoopNest& nest, size_t stage, LoopProgram& program) const;  // sets scopes of the stage's buffers
   /// Adds the statements of a stage and of the stages attached to it.
   void emit(LoopNest& nest, size_t stage, LoopProgram& program);
+  /// Adds the statement in open_ that computes tensor `output` of a stage, or, if `initial`, that initialises it.
   void add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program);
-  /// Returns whether TVM has rearranged the weights that an access reads.
+  /// Returns whether access number `access` of the stage's statement reads weights that TVM has rearranged.
   bool is_rewritten(const LoopNest& nest, size_t stage, size_t access) const;
   /// Changes the strides of an access to the rearranged weights.
   void rearrange(const ProgramStatement& statement, const ProgramAccess& access, LoopProgram& program);
-  /// Inserts the statement that rearranges the weights.
-  void insert_transform(LoopProgram& program);
+  void insert_transform(LoopProgram& program);  // inserts the statement that rearranges the weights
   void add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program);
-  /// Sets the extent of loops that repeat other threads to 1.
+  /// Sets the extent of a statement's loops over threads that repeat the work of other threads to 1 (ProgramLoop).
   void drop_repeated_threads(const ProgramStatement& statement, LoopProgram& program) const;
+  /// Counts the operations that compute tensor `output` of a stage, those of inlined stages included.
   void count_arithmetic(const LoopNest& nest, size_t stage, size_t output, ProgramStatement& statement);
+  /// Counts the operations of an expression; `compared` excludes those in a condition.
   void count_expression(const LoopNest& nest, int32_t expression, bool compared, ProgramStatement& statement);
 
   std::vector<std::vector<std::pair<int32_t, size_t>>> attached_;  // [stages] iterator and the stage attached there
   std::vector<OpenLoop> open_;                                     // loops around the next statement, outermost first
   std::vector<std::vector<int64_t>> row_major_;                    // [stages] elements between neighbours
-  std::vector<int32_t> buffer_of_;                                 // [memories]
-  std::vector<IndexLoop> index_loops_;
-  std::vector<NestAccess> accesses_;
-  std::vector<Affine> values_;
+  std::vector<int32_t> buffer_of_;      // [ComputeDag::memories()] index in LoopProgram::buffers; -1: no such tensor
+  std::vector<IndexLoop> index_loops_;  // loops of open_
+  std::vector<NestAccess> accesses_;    // accesses of the current statement
+  std::vector<Affine> values_;          // values of the axes in an initial statement
   AccessPattern pattern_;
   std::vector<int32_t> kernel_of_;  // [stages] index in LoopProgram::kernels; -1: inputs and inlined ones
   int32_t kernel_ = 0;              // kernel of the next statement
   int32_t blocks_around_ = 0, threads_around_ = 0;  // loops over blocks and threads around the next statement
-  bool rewrites_ = false;
-  std::vector<ProgramLoop> transform_loops_;  // loops that rearrange weights, outermost first
-  std::vector<LoopAccess> transform_from_;
-  int32_t transformed_ = -1;  // buffer of the rearranged weights
-  int64_t unroll_limit_ = 0;  // limit of the stages around the next statement
-  size_t expressions_ = 0;
-  std::optional<size_t> combined_;  // stage whose combiner is counted; variables are its operands
+  bool rewrites_ = false;                           // TVM may have rearranged weights
+  std::vector<ProgramLoop> transform_loops_;        // loops that rearrange weights, outermost first
+  std::vector<LoopAccess> transform_from_;          // [transform_loops_] how these loops move through the given weights
+  int32_t transformed_ = -1;                        // buffer of the weights that were rearranged; -1: none
+  int64_t unroll_limit_ = 0;                        // limit of the stages around the next statement
+  size_t expressions_ = 0;                          // expressions counted for the current statement
+  std::optional<size_t> combined_;  // stage whose combiner is being counted; variables are the combiner's operands
 };
 
-/// Converts records to loop programs: applies the schedule to its DAG and extracts the statements. Make one object for
-/// each thread.
+/// Converts records to loop programs: applies the schedule to its DAG and extracts the statements. One object a thread.
 class RecordProgram {
  public:
-  /// Overwrites `program`. Throws DataError if the schedule does not apply (Replayer, NestProgram); the object can be
-  /// reused then.
+  /// Overwrites `program` with that of a record of `dag`. Throws DataError if the schedule cannot be applied to `dag`
+  /// (Replayer) or exceeds a limit (NestProgram); this object can be used again then.
   void read(const std::shared_ptr<const ComputeDag>& dag, const TuningRecord& record, LoopProgram& program);
 
  private:

@@ -163,16 +163,16 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
   }
 }
 
-double StatementShape::elements(size_t access, const UnrolledBlock& of) const {
-  return of.first < loops.size() ? all_steps[access][of.first].footprint : 1.0;
+double StatementShape::elements(size_t access, const UnrolledBlock& unrolled) const {
+  return unrolled.first < loops.size() ? all_steps[access][unrolled.first].footprint : 1.0;
 }
 
 bool StatementShape::contiguous(size_t access) const {
   return has_vector() && std::abs(all_steps[access][vector_depth].stride) == 1;
 }
 
-double StatementShape::instructions(size_t access, const UnrolledBlock& of) const {
-  const double touched = elements(access, of);
+double StatementShape::instructions(size_t access, const UnrolledBlock& unrolled) const {
+  const double touched = elements(access, unrolled);
   return contiguous(access) ? touched / vector * vector_instructions : touched;
 }
 

@@ -103,7 +103,7 @@ struct TirFile::Stream {
         record.workload = text_of(value);
       } else if (name == "runtime") {
         if (value.get(record.runtime) != simdjson::SUCCESS || !std::isfinite(record.runtime) || record.runtime < 0.0)
-          fail("runtime: expected seconds");
+          fail("runtime: expected seconds, a number of 0 or more");
       } else if (name == "failed") {
         if (value.get(failed) != simdjson::SUCCESS) fail("failed: expected true or false");
       } else if (value.get(text) == simdjson::SUCCESS && trimmed(text).starts_with('{')) {

@@ -14,25 +14,27 @@
 
 namespace foretime::data {
 
-/// Holds one program of a file: its save_json text, or several forms of it (before and after lowering).
+/// Holds one record of a file: a program as save_json text, or in several forms (before and after lowering).
 struct TirRecord {
-  int64_t line = 0;          // 1-based; 0 if the file is one text
-  std::string id, workload;  // ids in the record; default: "line 7" and ""
-  double runtime = 0.0;      // seconds; 0 without a run time, infinite if the program failed
-  std::vector<std::pair<std::string, std::string>> texts;  // name of the member and text; the name may be ""
+  int64_t line = 0;      // 1-based; 0 if the whole file is one text
+  std::string id;        // the record's id; without one "line 7", or the file's name if the whole file is one text
+  std::string workload;  // the record's workload; "" if it has none
+  double runtime = 0.0;  // seconds; 0 without a run time, infinite if the program failed
+  /// Holds the name of each member that is a text, and the text. The name is "" if the line or file is only the text.
+  std::vector<std::pair<std::string, std::string>> texts;
 };
 
-/// Reads a file of save_json text, plain or gzip, as a stream. The file is one text written by TVM, or JSON lines: each
-/// a text, or an object with `id` (or `line`), `workload` (or `workload_key`), `runtime` in seconds or `failed` true,
-/// all optional, and the text or texts in string members of any name.
+/// Reads a file of save_json text, plain or gzip, as a stream. The file is one text that TVM wrote in several lines, or
+/// JSON lines. Each line is a text, or an object with texts in string members of any name, and optionally `id` (or
+/// `line`), `workload` (or `workload_key`), `runtime` in seconds, and `failed` (true or false).
 class TirFile {
  public:
-  /// Opens the file. Throws DataError if that fails.
+  /// Opens the file. Throws DataError if it is unreadable or of another known form, StorageError if the storage fails.
   explicit TirFile(const std::filesystem::path& path);
   ~TirFile();
 
-  /// Reads the next record; returns false at the end. Throws DataError for an invalid line or a damaged file; after an
-  /// invalid line, the next call continues behind it.
+  /// Overwrites `record` with the next record; returns false at the end of the file. Throws DataError for a text above
+  /// 2^28 bytes, a damaged file, and an invalid line, behind which the next call continues.
   bool next(TirRecord& record);
 
  private:
@@ -40,42 +42,43 @@ class TirFile {
   std::unique_ptr<Stream> stream_;
 };
 
-/// Returns the text of a record in `member`, which may be empty if the record has only one text. Throws DataError, with
-/// `origin`, if there is no such text.
+/// Returns the record's text in the member named `member`; if `member` is empty, the record's only text. Throws
+/// DataError, starting with `origin`, if the record lacks the member, or has several texts and `member` is empty.
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
 
-/// Reads the programs of a file as groups of kind program, one for each workload in the order of their first records:
-/// graphs of `featurizer`, or, if it is null, syntax trees with the node features of packed trees. `member` selects the
-/// text of each record; it may be empty if records have only one. Run times are those of the records, or all 0 in a
-/// workload with a record without one. Throws DataError if the file cannot be read.
+/// Reads the programs of a file as groups of kind program, one group for each workload in the order of the workloads'
+/// first records. Records without a workload form a group with the file's name. The graphs are those of `featurizer`;
+/// if it is null, they are syntax trees with the node features of packed trees. `member` selects the text of each
+/// record (choose_text). If a record has no run time, all of its group become 0. Throws DataError for an unreadable
+/// file, an invalid text or one of several functions, and without records.
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
-/// Reads groups of several files; records of one workload form one group. With more than one file, ids begin with the
-/// file's name without extensions and a colon.
+/// Reads groups of several files like the function above; records of one workload form one group, also from several
+/// files. With more than one file, candidates' ids begin with the file's name without extensions and a colon.
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
 
-/// Packs the programs of files of save_json text into one collection with a group for each workload (read_tir_groups),
-/// for training, evaluation and ranking. Returns the number of groups. Throws DataError for unreadable files and for
-/// workloads of one name in two files.
+/// Packs the programs of files of save_json text into the collection `out`, with a group for each workload of each file
+/// (read_tir_groups). Returns the number of groups. Throws the errors of read_tir_groups, and DataError if two files
+/// have workloads of one name or `out` cannot be written.
 int64_t pack_tir(const std::filesystem::path& out, const std::vector<std::filesystem::path>& files,
                  const std::string& member, const TirLimits& limits = {});
 
 /// Holds the output of `foretime data inspect` for a file of save_json text.
 struct TirReport {
   std::string file;
-  int64_t records = 0, workloads = 0, labelled = 0;  // labelled: records with a run time
-  std::map<std::string, TirSummary> members;         // key: member that holds the text; "" for texts without a member
-  int64_t failures = 0;                              // texts or lines that could not be read
-  std::vector<std::string> first_failures;           // messages, not more than five
+  int64_t records = 0, workloads = 0;         // records in the file; distinct workloads that they name
+  int64_t labelled = 0;                       // records with a run time, failed ones included
+  std::map<std::string, TirSummary> members;  // key: member that holds the text; "" for texts without a member
+  int64_t failures = 0;                       // number of texts and lines that could not be read
+  std::vector<std::string> first_failures;    // messages of the first failures, at most five
 };
 
-/// Reads and summarizes the whole file. Throws DataError if nothing in it can be read.
+/// Reads and summarizes the whole file. Throws DataError if it cannot be opened or none of its texts can be read.
 TirReport inspect_tir(const std::filesystem::path& path, const TirLimits& limits = {});
 
-std::string to_text(const TirReport& report);
+std::string to_text(const TirReport& report);  // the report as lines for a terminal
 
-/// Returns one indented JSON object.
-std::string to_json(const TirReport& report);
+std::string to_json(const TirReport& report);  // the report as one indented JSON object
 
 }  // namespace foretime::data

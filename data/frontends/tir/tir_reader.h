@@ -16,33 +16,32 @@ namespace foretime::data {
 /// Limits the size of syntax trees. A text of a few kilobytes can describe a tree of 2^1000 nodes, because shared nodes
 /// are written once; the largest tree of the public data has 17,147 nodes and 404 levels.
 struct TirLimits {
-  int64_t nodes = 1 << 20;  // sum over all trees of one document
-  int64_t depth = 4096;     // levels in one tree
+  int64_t nodes = 1 << 20;  // largest number of nodes of all trees of a document, and of parameters, together
+  int64_t depth = 4096;     // largest number of levels of one tree
 };
 
-/// Summarizes the documents read so far.
+/// Summarizes the documents that a TirReader has read; documents with an error do not count.
 struct TirSummary {
-  int64_t documents = 0, trees = 0;
-  int64_t dag_nodes = 0, tree_nodes = 0;         // nodes before and after unfolding
-  int64_t largest_tree = 0, deepest_tree = 0;    // nodes, levels
-  std::array<int64_t, kTirTypes> node_types{};   // nodes of all trees, by tir_type_names()
-  std::map<std::string, int64_t> unknown_types;  // type key -> Unknown nodes with it
-  std::map<std::string, int64_t> versions;       // TVM version -> documents
-  std::array<int64_t, kCallOps> call_ops{};      // calls, by call_op_names()
+  int64_t documents = 0, trees = 0;       // number of documents and of their trees
+  int64_t dag_nodes = 0, tree_nodes = 0;  // nodes in the texts, where a shared node counts once; nodes in the trees
+  int64_t largest_tree = 0, deepest_tree = 0;    // nodes of the largest tree; levels of the deepest tree
+  std::array<int64_t, kTirTypes> node_types{};   // number of tree nodes of each type, by tir_type_names()
+  std::map<std::string, int64_t> unknown_types;  // key: unknown type key; value: number of tree nodes with it
+  std::map<std::string, int64_t> versions;       // key: TVM version, "" if not named; value: number of documents
+  std::array<int64_t, kCallOps> call_ops{};      // number of Call nodes of each operator, by call_op_names()
 };
 
 class TirUnfolder;
 
-/// Returns whether the version is v0.8 to v0.14, whose node types and fields this reader knows. Other versions are read
-/// as well.
+/// Returns whether a TVM version is 0.8 to 0.14, whose types TirReader knows. It also reads others before 0.21.
 bool is_known_tvm_version(std::string_view version);
 
-/// Reads `tvm.ir.save_json` text of TVM v0.8 to v0.14 into the syntax trees of a program group. A document holds one
-/// tree, or one for each PrimFunc of an IRModule, in the order of its functions.
+/// Reads `tvm.ir.save_json` text of TVM into the syntax trees of a program group. A document holds one tree, or an
+/// IRModule with one tree for each PrimFunc, in the order of the IRModule's functions.
 ///
-/// Children of a node are its expressions and statements. Skipped are binders and names (variables of loops and
-/// allocations, buffers, ranges of block axes, regions) and constant loop bounds, extents and conditions, which are
-/// properties of their node. Nodes of unknown types become leaves of type Unknown.
+/// Children of a node are its expressions and statements. Left out are binders and names (variables of loops and
+/// allocations, buffers, ranges of block axes, regions) and constant bounds, extents and predicates. Nodes of unknown
+/// types become leaves of type Unknown.
 class TirReader {
  public:
   explicit TirReader(const TirLimits& limits = {});
@@ -50,13 +49,15 @@ class TirReader {
   TirReader(TirReader&&) noexcept;
   TirReader& operator=(TirReader&&) noexcept;
 
-  /// Appends the document's trees to `trees`; returns their number. Throws DataError `origin: node 12 (tir.For): found,
-  /// expected` for invalid text or a tree above the limits; `trees` is then unchanged.
+  /// Appends the trees of the document `text` to `trees` and returns their number. Throws DataError, starting with
+  /// `origin`, for invalid text, a root that is no tree and no IRModule with a PrimFunc, or trees above the limits;
+  /// `trees` is then unchanged.
   int64_t read(std::string_view text, const std::string& origin, ProgramNodes& trees);
 
   const TirSummary& summary() const { return summary_; }
 
  private:
+  /// Adds the trees from number `first_tree` on to the summary.
   void count(const ProgramNodes& trees, int64_t first_tree);
 
   TirDocument document_;

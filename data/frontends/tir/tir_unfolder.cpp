@@ -193,7 +193,7 @@ void TirUnfolder::measure(int64_t root) {
       continue;
     }
     const uint32_t child = child_[children_[node].first + open.back().second++];
-    if (state_[child] == State::open) nodes_.fail(node, fmt::format("node {} lies below itself", child));
+    if (state_[child] == State::open) nodes_.fail(node, fmt::format("a cycle through node {}, expected none", child));
     if (state_[child] == State::fresh) enter(child);
   }
 }

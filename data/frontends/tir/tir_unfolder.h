@@ -17,8 +17,8 @@
 
 namespace foretime::data {
 
-/// Follows the references of a document. Throws DataError `origin: node 12 (tir.For): found, expected` for a reference
-/// to a wrong kind of node.
+/// Follows and checks the references of a document. Errors are DataErrors of the form `origin: node 12 (tir.For):
+/// found, expected`. In the functions, `reference` is the value of the field `field` of the node `node`.
 struct TirNodes {
   static constexpr int64_t kMaxDimensions =
       64;  // dimensions of a buffer; TVM has no limit, but its operators stop at 8
@@ -30,7 +30,7 @@ struct TirNodes {
   [[noreturn]] void fail(int64_t node, const std::string& what) const {
     throw DataError("{}: node {} ({}): {}", origin, node, document->type(node).key, what);
   }
-  /// Returns the node of a reference, of any kind. Throws DataError if there is none.
+  /// Returns `reference`. Throws DataError if the node lacks the field or the document has no node of this number.
   int64_t target(int64_t node, const TirField& field, int64_t reference) const {
     if (reference == TirDocument::kMissing)
       fail(node,
@@ -39,21 +39,22 @@ struct TirNodes {
       fail(node, fmt::format("{}: {}, expected one of the {} nodes", field.name, reference, document->size()));
     return reference;
   }
-  /// Returns the nodes of an Array.
+  /// Returns the entries, unchecked, of the Array that a field refers to. Throws DataError for another type of node.
   std::span<const int64_t> list(int64_t node, const TirField& field, int64_t reference) const {
     const int64_t array = target(node, field, reference);
     if (document->type(array).kind != TirClass::list)
       fail(node, fmt::format("{}: node {} ({}), expected an Array", field.name, array, document->type(array).key));
     return document->data(array);
   }
-  /// Returns the nodes of an Array with at most kMaxDimensions entries.
+  /// Returns the entries of an Array like list(). Throws DataError also for more than kMaxDimensions entries.
   std::span<const int64_t> dimensions(int64_t node, const TirField& field, int64_t reference) const {
     const auto sizes = list(node, field, reference);
     if (std::ssize(sizes) > kMaxDimensions)
       fail(node, fmt::format("{}: {} dimensions, expected at most {}", field.name, sizes.size(), kMaxDimensions));
     return sizes;
   }
-  /// Returns whether a node is a constant integer, or a vector of one, such as the predicate of a vectorised Load.
+  /// Returns whether a node is a constant integer (IntImm), or a vector that repeats a constant integer (Broadcast),
+  /// such as the predicate of a vectorised Load.
   bool is_constant(int64_t node) const {
     static const uint8_t integer = tir_type_id("IntImm"), broadcast = tir_type_id("Broadcast");
     const auto& type = document->type(node);
@@ -62,10 +63,11 @@ struct TirNodes {
     const int64_t value = document->field(node, 0);
     return value >= 0 && value < document->size() && document->type(value).node_type == integer;
   }
-  /// Multiplies `product` by a size; 0, which means "not constant", stays 0.
-  void multiply(int64_t node, const TirField& field, int64_t factor, int64_t& product) const {
+  /// Multiplies `product` by the size that a field refers to, up to kLargest. Sets `product` to 0, which means "not
+  /// constant", if the size is not an IntImm. Throws DataError if the size is negative.
+  void multiply(int64_t node, const TirField& field, int64_t reference, int64_t& product) const {
     static const uint8_t integer = tir_type_id("IntImm");
-    const int64_t size = target(node, field, factor);
+    const int64_t size = target(node, field, reference);
     if (document->type(size).node_type != integer) {
       product = 0;
       return;
@@ -76,34 +78,36 @@ struct TirNodes {
   }
 };
 
-/// Unfolds the DAG of a document into syntax trees. Computes the sizes of all subtrees first, on the DAG, so that too
-/// large a tree is refused before anything is written. Uses no recursion; cycles are errors.
+/// Unfolds the DAG of a document into syntax trees: a node with several parents occurs in the tree below each of them.
+/// Cycles are errors. Uses no recursion.
 class TirUnfolder {
  public:
   explicit TirUnfolder(const TirLimits& limits) : limits_(limits) {}
 
-  /// Starts a document, which must outlive the calls of `unfold`.
+  /// Selects the document of the next calls of unfold(), which it must outlive; messages start with `origin`.
   void start(const TirDocument& document, const std::string& origin);
-  /// Appends the tree below `root`, a node of the document, and returns its depth in levels. Variables and
-  /// buffers are numbered separately from 0 in each tree: first the function's parameters and the buffers of its
-  /// buffer_map, in the map's order, each with its variable; then the others in order of occurrence. Throws DataError,
-  /// and then has appended nothing.
+  /// Appends the tree below `root`, a node of the document, to `trees` and returns the tree's depth in levels.
+  /// Variables and buffers are numbered separately from 0 in each tree: first the function's parameters and the buffers
+  /// of its buffer_map, in the map's order, each with its variable; then the others in order of occurrence. Throws
+  /// DataError for an invalid node or a tree above the limits; `trees` is then unchanged.
   int64_t unfold(int64_t root, ProgramNodes& trees);
-  /// Returns the type keys of the nodes that became Unknown since `start`, with their number in the trees. Keys after
-  /// the first 256 are counted as "(others)".
+  /// Returns the type keys of the nodes that became Unknown since start(), and the number of tree nodes with each key.
+  /// Keys after the first 256 are counted as "(others)".
   const std::map<std::string, int64_t>& unknown_types() const { return unknown_; }
 
  private:
+  /// Says whether a node's subtree was not reached yet, is being measured, or has been measured.
   enum class State : uint8_t { fresh, open, done };
-  /// Numbers nodes in the order in which they are first looked up, starting from 0 in each tree.
+  /// Numbers nodes from 0 in each tree, in the order of their first look-up. `now`: number of the current tree.
   struct Identities {
-    std::vector<int32_t> tree, id;  // [nodes of the document]
-    int32_t count = 0;
+    std::vector<int32_t> tree, id;  // [nodes of the document] last tree that numbered the node; the number
+    int32_t count = 0;              // numbers given in the current tree
     void reset(int64_t nodes) {
       tree.assign(nodes, -1);
       id.resize(nodes);
     }
-    bool known(int64_t node, int32_t now) const { return tree[node] == now; }
+    bool known(int64_t node, int32_t now) const { return tree[node] == now; }  // it has a number in this tree
+    /// Returns the number of a node in the current tree; without one, gives the node the next number.
     int32_t of(int64_t node, int32_t now) {
       if (!known(node, now)) set(node, now, count++);
       return id[node];
@@ -114,39 +118,36 @@ class TirUnfolder {
     }
   };
 
+  /// Computes the number of elements of the Buffer or Tensor that a field refers to. Throws DataError for other nodes.
   void check_buffer(int64_t node, const TirField& field, int64_t reference);
-  /// Adds `count` nodes to the tree of `node`. Throws DataError above the limit.
+  /// Subtracts `count` from nodes_left_. Throws DataError, naming `node`, if fewer are left.
   void count_against_limit(int64_t node, int64_t count);
+  /// Adds the expression or statement that a field refers to as a child of `node`. Throws DataError for other nodes.
   void add_child(int64_t node, const TirField& field, int64_t reference);
-  /// Adds a bound as a child unless it is constant.
-  void add_bound(int64_t node, const TirField& field, int64_t reference);
-  /// Checks the fields of one node, sets its extent and its children.
-  void collect(int64_t node);
-  /// Computes the sums of a node whose children are done.
-  void finish(int64_t node);
-  /// Computes size and depth of all subtrees below `root`.
-  void measure(int64_t root);
-  /// Assigns identities to parameters and their buffers.
-  void declare_parameters(int64_t function);
-  /// Appends the tree below a node to `trees`.
+  void add_bound(int64_t node, const TirField& field, int64_t reference);  // adds a child unless it is constant
+  void collect(int64_t node);  // checks the fields of one node, and sets its extent and its children
+  void finish(int64_t node);   // computes size and depth of the tree below a node from those of its children
+  void measure(int64_t root);  // computes size and depth of all subtrees; throws DataError for a cycle
+  void declare_parameters(int64_t function);  // numbers the parameters of a PrimFunc and their buffers
+  /// Appends one node, without its children, to `trees`; `parent` is its parent's place in the tree, -1 for the root.
   void append(int64_t node, int32_t parent, ProgramNodes& trees);
 
   TirLimits limits_;
   TirNodes nodes_;
-  int64_t nodes_left_ = 0;  // remaining nodes for further trees of the document
+  int64_t nodes_left_ = 0;  // nodes that further trees of the document may have
 
   // The following arrays are indexed by the document's nodes; values after state_ are known once a node is done.
   std::vector<State> state_;
-  std::vector<int64_t> size_, extent_;                   // nodes in its tree; ProgramNodes::extent
-  std::vector<int32_t> height_;                          // levels in its tree
-  std::vector<std::pair<uint32_t, uint32_t>> children_;  // range in child_
-  std::vector<uint32_t> child_;
-  std::vector<int64_t> elements_;  // elements in a buffer; −1 while unknown
+  std::vector<int64_t> size_, extent_;                   // nodes in the tree below a node; ProgramNodes::extent
+  std::vector<int32_t> height_;                          // levels of the tree below a node
+  std::vector<std::pair<uint32_t, uint32_t>> children_;  // start and number of a node's children in child_
+  std::vector<uint32_t> child_;                          // numbers of the children of all nodes; not indexed by node
+  std::vector<int64_t> elements_;                        // elements of a buffer, 0: not constant; −1 while unknown
 
-  std::map<std::string, int64_t> unknown_;
-  int32_t tree_ = 0;
+  std::map<std::string, int64_t> unknown_;  // see unknown_types()
+  int32_t tree_ = 0;                        // number of the current tree in the document
   Identities variables_, buffers_;
-  std::vector<int64_t> variable_elements_;  // size of the buffer behind a variable, for Load and Store
+  std::vector<int64_t> variable_elements_;  // [nodes of the document] elements of the buffer of a variable; 0: unknown
 };
 
 }  // namespace foretime::data

@@ -54,7 +54,9 @@ size_t operands(OperationKind kind) {
 }  // namespace
 
 void PostfixExpressions::push(OperationKind kind, int64_t value) {
-  if (operations_.size() >= kMost) throw DataError("indices longer than those of any real program");
+  if (operations_.size() >= kMost)
+    throw DataError("the index expressions of a program have more than {} operations, far above any real program",
+                    kMost);
   operations_.push_back({kind, value});
 }
 
@@ -144,11 +146,10 @@ void PostfixExpressions::write_part(data::AffinePart part, int64_t scale) {
                 scale);
 }
 
-/// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
-void PostfixExpressions::write_divided(const data::Affine& of, int64_t upper, int64_t second, int64_t divisor,
+void PostfixExpressions::write_divided(const data::Affine& value, int64_t upper, int64_t second, int64_t divisor,
                                        int64_t scale) {
-  if (pool_->is_atom(of)) write_atom(pool_->terms(of)[0].atom);
-  else write_value(of);
+  if (pool_->is_atom(value)) write_atom(pool_->terms(value)[0].atom);
+  else write_value(value);
   const auto apply = [&](int64_t number, OperationKind kind) {
     push(OperationKind::constant, number);
     push(kind);

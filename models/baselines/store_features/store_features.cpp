@@ -223,8 +223,7 @@ struct StoreFeatures::Work {
       buffer.blocks.push_back(block);
     }
   }
-  /// Finds how soon a buffer is touched again: by the innermost loop that it does not depend on, or by another
-  /// statement in an inner loop.
+  /// Finds how soon a buffer is touched again: by a loop on which the access does not depend, or by another statement.
   void reuse(const BufferAccess& access, BlockFeatures& block) {
     float iterations = 1.0F;
     double bytes = -1.0;

@@ -9,26 +9,22 @@
 
 namespace foretime::models {
 
-/// Counts the features of one buffer that is written by one stage, which TVM calls per-store features. In TVM's order:
+/// The number of features of one buffer that a program writes, which TVM calls per-store features. In TVM's order:
 /// 16 for the computation, 41 for annotated loops and threads, 18 for each of five buffers, 10 for the intensity curve,
-/// 4 for the allocation, and 3 for the loops around.
+/// 4 for the allocation, and 3 for the loops around the store.
 constexpr size_t kStoreFeatures = 164;
 
 /// Computes the features of TVM's auto_scheduler (feature.cc of TVM 0.14: L. Zheng et al., Ansor, OSDI 2020, with five
-/// buffers) from loop nests. Lengths and counts x become log2(1 + x), as in TVM. Reuses its memory; make one object for
-/// each thread.
-///
-/// Programs for GPUs are taken before TVM flattens their memory and injects virtual threads, so their features have the
-/// same columns but not TVM's values.
+/// buffers) from loop nests. Lengths and counts x become log2(1 + x), as in TVM. Programs for GPUs are taken before TVM
+/// flattens memory and injects virtual threads, so their values differ. Make one object for each thread.
 class StoreFeatures {
  public:
   StoreFeatures();
   ~StoreFeatures();
 
-  /// Appends one row of kStoreFeatures numbers for each buffer that `nest` computes, the last one first, in the usual
-  /// order of TVM's hash table. Adds to the pool of `nest`. `cache_line_bytes` 0 means 64. Returns the number of rows.
-  /// Throws DataError, having appended nothing, if the nest is not a valid program or an expression of its DAG is
-  /// unknown.
+  /// Appends one row of kStoreFeatures numbers to `rows` for each buffer that `nest` writes, and returns the number of
+  /// rows. The buffer that is written first comes last, as usually in TVM. May add to nest.pool. `cache_line_bytes` 0
+  /// means 64. Throws DataError, having appended nothing, for an invalid, unknown or too large program.
   int64_t extract(data::LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows);
 
  private:

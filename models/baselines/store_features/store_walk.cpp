@@ -80,7 +80,8 @@ void StoreWalk::count_integer(const KnownValue& value) {
 }
 
 void StoreWalk::count_visit() {
-  if (++visited > kMostOperations) throw DataError("a store of more than {} operations", kMostOperations);
+  if (++visited > kMostOperations)
+    throw DataError("the expression of a store has more than {} operations", kMostOperations);
 }
 
 KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
@@ -94,7 +95,8 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
     }
     case Kind::variable:
       if (axes.empty() && !combination.axes.empty()) return operand(node.target);
-      if (node.target < 0 || node.target >= std::ssize(axes)) throw DataError("a variable that is no axis");
+      if (node.target < 0 || node.target >= std::ssize(axes))
+        throw DataError("an expression reads a variable that is not an axis of its stage");
       return axes[node.target];
     case Kind::load: return load(id, axes);
     case Kind::cast: return cast(id, axes);
@@ -122,7 +124,8 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
 KnownValue StoreWalk::load(int32_t id, std::span<const KnownValue> axes) {
   const size_t stage = tree.node(id).target;
   if (stage >= dag.stages.size() || tree.children(id).size() != dag.stages[stage].shape.size())
-    throw DataError("'{}': expected one index for each dimension", data::to_text(tree, id).substr(0, 80));
+    throw DataError("'{}': expected a known stage with one index for each of its dimensions",
+                    data::to_text(tree, id).substr(0, 80));
   std::vector<KnownValue> indices;
   const size_t place = loads.size();
   for (const int32_t child : tree.children(id)) indices.push_back(of(child, axes));

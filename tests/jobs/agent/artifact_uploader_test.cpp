@@ -245,7 +245,7 @@ TEST_F(StoredArtifacts, ADamagedCheckpointIsNeverUsed) {
   another_machine();
   run_all();
   EXPECT_EQ(job(id).state, JobState::succeeded);
-  EXPECT_THAT(log_of(id), AllOf(HasSubstr("its SHA-256 differs: it is damaged"), Not(HasSubstr("/stored/"))));
+  EXPECT_THAT(log_of(id), AllOf(HasSubstr("damaged: its SHA-256 is not the recorded one"), Not(HasSubstr("/stored/"))));
 }
 
 TEST_F(StoredArtifacts, ArtifactsOfForgottenJobsAreRemovedFromTheStore) {

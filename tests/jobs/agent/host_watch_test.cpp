@@ -134,7 +134,7 @@ TEST_F(AgentTest, AnAgentNoneOfWhoseHostsAnswersSaysSo) {
     const auto all = queue_.dump();
     const auto found = all.find("agent:tester");
     return found != all.end() && found->second.contains("trouble") &&
-           found->second.at("trouble") == "none of its hosts answers";
+           found->second.at("trouble") == "none of the agent's hosts answers";
   }));
   agent->stop();
   agent->join();

@@ -29,7 +29,7 @@ void check_targets(const ComputeDag& dag, size_t stage, int32_t root, size_t axe
     const DagStage& source = dag.stages[node.target];
     const size_t rank = source.shape.size();
     if (dag.expressions.output(root) >= source.outputs())
-      fail(dag, stage, fmt::format("reads {}, of which there are {}", dag.expressions.name(root), source.outputs()));
+      fail(dag, stage, fmt::format("reads {}, but there are only {}", dag.expressions.name(root), source.outputs()));
     if (node.children != rank)
       fail(dag, stage, fmt::format("{} indices of {}, expected {}", node.children, dag.expressions.name(root), rank));
   }
@@ -41,7 +41,7 @@ void check_axes(const ComputeDag& dag, size_t stage) {
   if (checked.axis_count() > kMostAxes)
     fail(dag, stage, fmt::format("{} axes, expected at most {}", checked.axis_count(), kMostAxes));
   if (checked.axes.size() != checked.shape.size())
-    fail(dag, stage, fmt::format("{} axes for a shape of {}", checked.axes.size(), checked.shape.size()));
+    fail(dag, stage, fmt::format("{} axes, expected {} as in its shape", checked.axes.size(), checked.shape.size()));
   for (size_t i = 0; i < checked.axis_count(); ++i) {
     const DagAxis& axis = checked.axis(i);
     if (axis.symbolic >= 0) {
@@ -105,7 +105,7 @@ void validate(const ComputeDag& dag) {
     if (stage.types.empty() || stage.types.size() > kMostOutputs)
       fail(dag, i, fmt::format("{} tensors, expected 1 to {}", stage.types.size(), kMostOutputs));
     if (stage.input) {
-      if (stage.axis_count() > 0 || !stage.reads.empty()) fail(dag, i, "an input with axes or reads");
+      if (stage.axis_count() > 0 || !stage.reads.empty()) fail(dag, i, "an input with axes or reads, expected none");
       continue;
     }
     check_axes(dag, i);

@@ -49,7 +49,7 @@ WorkloadKey parse_workload_key(std::string_view text) {
 void DagTable::add(std::shared_ptr<const ComputeDag> dag) {
   const WorkloadKey key = parse_workload_key(dag->workload_key);
   if (!by_key_.emplace(dag->workload_key, dags_.size()).second)
-    throw DataError("workload key {}: occurs twice", dag->workload_key);
+    throw DataError("workload key {}: occurs twice, expected one compute DAG for each key", dag->workload_key);
   // Functions' arguments may nest in ways that matter; the md5 of a DAG with its shapes does not.
   if (key.is_hash) by_flat_key_.emplace(key.flat, dags_.size());
   dags_.push_back(std::move(dag));

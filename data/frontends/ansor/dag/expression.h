@@ -25,7 +25,7 @@ inline int64_t checked_multiply(int64_t a, int64_t b) { return checked(static_ca
 /// Returns a / divisor rounded towards minus infinity; the divisor is above 0.
 inline int64_t floor_quotient(int64_t a, int64_t divisor) { return a / divisor - (a % divisor < 0 ? 1 : 0); }
 
-/// Returns the remainder in 0 … divisor − 1.
+/// Returns a − divisor × floor_quotient(a, divisor), which is 0 … divisor − 1; the divisor is above 0.
 inline int64_t floor_remainder(int64_t a, int64_t divisor) {
   const int64_t rest = a % divisor;
   return rest < 0 ? rest + divisor : rest;
@@ -66,30 +66,31 @@ inline bool is_condition(ExpressionKind kind) {
   return kind >= ExpressionKind::equal && kind <= ExpressionKind::logical_not;
 }
 
-/// Holds expressions as trees in one pool. Nodes are identified by numbers; children have smaller numbers than their
-/// parent. Expressions of a stage's body or index are not simplified.
+/// Holds expressions as trees in one pool. An expression is given by the number of its root node; children have smaller
+/// numbers than their parent. Expressions of a stage's body or index are not simplified.
 class ExpressionTree {
  public:
   struct Node {
     ExpressionKind kind = ExpressionKind::integer;
-    uint32_t first_child = 0, children = 0;
-    int32_t name = -1;    // variable, load, call, cast, real (its literal), text: index into names
-    int32_t target = -1;  // variable: position among the axes of its stage, spatial ones first; load: stage
-    int32_t depth = 1;    // height of the tree below, bounds recursion
-    int64_t value = 0;    // integer; load: 0, or 1 + index of the tensor if its stage makes several
+    uint32_t first_child = 0, children = 0;  // range of the children in children_
+    int32_t name = -1;  // index into names_ for a variable, load, call, cast, real (its literal) and text
+    int32_t target =
+        -1;  // variable: position among the axes of its stage, spatial ones first; load: stage; −1: unresolved
+    int32_t depth = 1;  // levels of the tree below this node, this node included
+    int64_t value = 0;  // integer: its value; load: 0, or 1 + index of the tensor if its stage has several
   };
 
   const Node& node(int32_t id) const { return nodes_[id]; }
   Node& node(int32_t id) { return nodes_[id]; }
-  /// Returns the index of the tensor that a load reads.
+  /// Returns the index of the tensor that a load reads, among the tensors of its stage.
   size_t output(int32_t id) const { return std::max<int64_t>(node(id).value - 1, 0); }
   std::span<const int32_t> children(int32_t id) const;
   int32_t child(int32_t id, size_t index) const { return children(id)[index]; }
   const std::string& name(int32_t id) const { return names_[node(id).name]; }
   size_t size() const { return nodes_.size(); }
 
-  int32_t add_integer(int64_t value);
-  /// Adds a node; `name` is empty for kinds without one.
+  int32_t add_integer(int64_t value);  // adds an integer and returns its number
+  /// Adds a node with the given children and returns its number; `name` is empty for kinds without a name.
   int32_t add(ExpressionKind kind, std::string_view name, std::span<const int32_t> children);
 
  private:
@@ -98,13 +99,13 @@ class ExpressionTree {
   std::vector<std::string> names_;
 };
 
-/// Parses an expression printed by TVM (`((yy*4) + ry)`, `floordiv(p, 16)`, `max(a[i, j], 0f)`) and adds it to `tree`;
-/// names are not resolved. Throws DataError with the position in `text` and the expected token, also for parentheses
-/// nested deeper than 400.
+/// Parses an expression printed by TVM (`((yy*4) + ry)`, `floordiv(p, 16)`, `max(a[i, j], 0f)`), adds it to `tree` and
+/// returns the number of its root. Names are not resolved: targets are −1. Throws DataError with the position in `text`
+/// and the expected token, also for parentheses nested deeper than 400 and chains of more than 800 operators.
 int32_t parse_expression(std::string_view text, ExpressionTree& tree);
 
 /// Returns an expression as TVM prints it, the inverse of parse_expression. A variable with target t is printed as
-/// axis_names[t] if that exists, a load with target s as stage_names[s].
+/// axis_names[t] and a load with target s as stage_names[s], if these exist; otherwise under their own names.
 std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const std::string> axis_names = {},
                     std::span<const std::string> stage_names = {});
 

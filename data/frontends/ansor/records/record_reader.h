@@ -15,30 +15,30 @@ namespace foretime::data {
 
 /// Counts the lines and records that a reader has read.
 struct RecordCounts {
-  /// Describes a line that is not a record. Only the first ones are kept, so that memory stays bounded.
+  /// Describes a line that is not a record.
   struct Malformed {
-    int64_t line = 0;  // 1-based
-    std::string reason;
+    int64_t line = 0;    // 1-based
+    std::string reason;  // message of the error
   };
-  static constexpr size_t kKept = 100;
+  static constexpr size_t kKept = 100;  // largest number of entries of first_malformed
 
-  int64_t lines = 0;                            // lines of the reader's share
+  int64_t lines = 0;                            // lines of the reader's share of the file
   int64_t skipped = 0;                          // empty lines and lines that start with '#' or a space, like in TVM
-  int64_t records = 0;                          // returned by next()
-  int64_t malformed = 0;                        // neither skipped nor records
-  std::array<int64_t, kRecordErrors> errors{};  // failed measurements by RecordError; `none` has 0
-  std::vector<Malformed> first_malformed;
+  int64_t records = 0;                          // records that next() and next_with_failed() returned
+  int64_t malformed = 0;                        // lines that are not skipped and are not valid records
+  std::array<int64_t, kRecordErrors> errors{};  // [RecordError] failed measurements; 0 for `none`
+  std::vector<Malformed> first_malformed;       // the first kKept malformed lines
 
-  int64_t failed() const;  // sum of errors
+  int64_t failed() const;  // number of failed measurements: sum of `errors`
 };
 
-/// Selects a part of a file for one of several readers that share it: blocks of lines, in turn. Finding lines is ten
-/// times faster than parsing them, so that readers of one compressed file hardly wait for lines of the others.
+/// Selects the lines of a file that one of several readers takes. Blocks of lines go to the readers in turn; a reader
+/// finds the lines of the others too, which is ten times faster than parsing them.
 struct RecordShare {
-  static constexpr int64_t kBlock = 128;  // lines
-  int64_t part = 0, parts = 1;
-  std::shared_ptr<const std::vector<bool>> lines =
-      {};  // [lines of the file]; lines beyond its end are not read. Null: all
+  static constexpr int64_t kBlock = 128;  // lines of a block
+  int64_t part = 0, parts = 1;            // number of this reader from 0, and number of readers
+  /// Restricts the share to a set of 0-based lines: true for those to be read; further lines are not. Null: all lines.
+  std::shared_ptr<const std::vector<bool>> lines = {};
 
   /// Returns whether the reader takes a line; `line` is 1-based.
   bool has(int64_t line) const {
@@ -47,14 +47,15 @@ struct RecordShare {
   }
 };
 
-/// Returns a set of 0-based lines for RecordShare. Throws DataError `origin: …` for numbers that are not lines.
+/// Returns the set of the 0-based numbers `lines` for RecordShare::lines. Throws DataError, starting with `origin`, for
+/// numbers below 0 or above 2^31 - 1.
 std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
 
-/// Returns a prefix for ids of candidates from several files: each file's name up to its first dot, or its whole path
-/// if another file has the same name.
+/// Returns a prefix for the ids of the candidates of each file: the file's name up to its first dot, or the whole path
+/// if this is the same for another file.
 std::vector<std::string> record_file_names(const std::vector<std::filesystem::path>& files);
 
-/// Returns the group name of a workload key: without quotes, blanks and backslashes, and with _ for /.
+/// Returns the group name of a workload key: the key without double quotes, spaces and backslashes, and with _ for /.
 std::string group_name(const std::string& workload_key);
 
 /// Parses records one by one; reuses its memory. Make one object for each thread.
@@ -63,9 +64,9 @@ class RecordParser {
   RecordParser();
   ~RecordParser();
 
-  /// Overwrites `record`, whose line becomes 0. Without `measured`, ignores the result, "r", and the record has no
-  /// costs. `padded` says that LineSource::kPadding bytes behind the text may be read. Throws DataError with the reason
-  /// if the text is not a record.
+  /// Overwrites `record` with the record that `text` is; record.line becomes 0. If `measured` is false, the result "r"
+  /// is ignored or may be missing, and the record has no costs. `padded` says that LineSource::kPadding bytes behind
+  /// the text may be read. Throws DataError with the reason if the text is not a record.
   void parse(std::string_view text, TuningRecord& record, bool measured = true, bool padded = false);
 
  private:
@@ -77,19 +78,20 @@ class RecordParser {
 /// a time: memory does not grow with the file. Counts and skips failed measurements and lines that are not records.
 class RecordReader {
  public:
-  /// Opens a log. Throws DataError if the file cannot be read.
+  /// Opens a log. Throws DataError if the file cannot be read or is of another known form, or `share` is invalid.
   explicit RecordReader(const std::filesystem::path& file, RecordShare share = {});
 
-  /// Overwrites `record`, reusing its memory, with the next successful one; returns false at the end. Throws DataError
-  /// for damaged gzip data.
+  /// Overwrites `record`, reusing its memory, with the next record of the share whose measurement did not fail; returns
+  /// false at the end of the file. Throws DataError for damaged gzip data.
   bool next(TuningRecord& record);
   /// Reads the next record like next(), including failed measurements, which count as records and as errors.
   bool next_with_failed(TuningRecord& record);
   const RecordCounts& counts() const { return counts_; }
-  /// Returns the 1-based number of the last line read; at the end, the number of lines in the file.
+  /// Returns the 1-based number of the last line that was read, of any share; at the end, the file's number of lines.
   int64_t line_number() const { return lines_.line_number(); }
 
  private:
+  /// Does the work of next(), or of next_with_failed() if `with_failed`.
   bool read(TuningRecord& record, bool with_failed);
 
   LineSource lines_;

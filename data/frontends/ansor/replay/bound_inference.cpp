@@ -236,7 +236,8 @@ struct BoundInference::Work {
     for (const DagRead& read : dag.stages[reader].reads) {
       const size_t source = read.stage;
       if (source != stage && !passes_[source]) continue;
-      if (++loads_ > kMostLoads) throw DataError("more than {} accesses by way of inlined stages", kMostLoads);
+      if (++loads_ > kMostLoads)
+        throw DataError("more than {} accesses in a loop nest, counted through its inlined stages", kMostLoads);
       const size_t below = axes_.size();
       for (const int32_t index : read.indices)
         axes_.push_back(index_interval(dag.expressions, index, std::span(axes_).subspan(axes), nest_->pool));

@@ -7,25 +7,25 @@
 
 namespace foretime::data {
 
-/// Holds the values of an index, both ends included, or says that nothing is known, such as for a call.
+/// Holds the interval of an index's values, or says that they are unknown, such as for a call.
 struct IndexInterval {
-  Affine low, high;
-  bool everything = false;
-  bool range = false;  // TVM treats it as a range even if low equals high
+  Affine low, high;         // smallest and largest value
+  bool everything = false;  // the values are unknown; low and high mean nothing
+  bool range = false;       // TVM treats the interval as a range even if low equals high
   /// Holds the subtracted part of low and high: TVM writes the remainder x mod c of a range as x − c·floor(x / c).
   Affine subtracted{};
 };
 
-/// Returns the values of the expression `root` for the values `axes` of its variables, by TVM's interval arithmetic:
-/// repeated subexpressions vary independently.
+/// Returns the interval of the expression `root` if its variables take the values `axes` (by Node::target), by TVM's
+/// interval arithmetic: repeated subexpressions vary independently. Throws DataError for a division by 0.
 IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span<const IndexInterval> axes,
                              AffinePool& pool);
 
-/// Returns the value of the expression `root` for the values `axes` of its variables. Throws DataError unless it
-/// consists of integers, their arithmetic, comparisons and selections.
+/// Returns the value of the expression `root` if its variables have the values `axes` (by Node::target). Throws
+/// DataError if the expression has anything but integers, these variables and operations on them, such as a load.
 Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool);
 
-/// Returns the result of `kind`, one of add to maximum, for two integers.
+/// Returns the result of the operation `kind`, which is one from add to maximum, on two integer expressions.
 Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b, AffinePool& pool);
 
 }  // namespace foretime::data

@@ -20,7 +20,7 @@ class Accesses {
     const ComputeDag& dag = *nest_.dag;
     for (const DagRead& read : dag.stages[reader].reads) {
       if (std::cmp_not_equal(read.body, output)) continue;
-      if (++looked_at_ > kMostAccesses) throw DataError("more than {} accesses", kMostAccesses);
+      if (++looked_at_ > kMostAccesses) throw DataError("a stage of more than {} accesses", kMostAccesses);
       std::vector<IndexInterval> indices;
       for (const int32_t index : read.indices) {
         // Interval arithmetic on points is exact; what comes out wider is no arithmetic of integers.
@@ -154,7 +154,7 @@ class Builder {
   int32_t initial_number(int32_t id) const { return id + std::ssize(nest_.variables); }
 
   int32_t add(NestNode node) {
-    if (out_.nodes.size() >= kMostNestNodes) throw DataError("more than {} statements", kMostNestNodes);
+    if (out_.nodes.size() >= kMostNestNodes) throw DataError("more than {} loops and statements", kMostNestNodes);
     out_.nodes.push_back(node);
     return std::ssize(out_.nodes) - 1;
   }

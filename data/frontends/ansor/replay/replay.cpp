@@ -91,7 +91,7 @@ struct Replayer::Work {
     if (step.extent <= 0 || variable.origin != NestVariable::Origin::axis) return;
     const DagAxis& axis = nest_->dag->stages[step.stage].axis(variable.first);
     if (axis.symbolic < 0 && axis.extent != step.extent)
-      throw DataError("splits {} iterations of {}, which has {}", step.extent, axis.name, axis.extent);
+      throw DataError("splits {} iterations of {}, expected {}", step.extent, axis.name, axis.extent);
   }
   void storage_align(const ScheduleStep& step) {
     iterator_of(stage_of(step.stage), step.iterator);
@@ -327,7 +327,7 @@ struct Replayer::Work {
   }
   int32_t add_variable(const NestVariable& made) {
     if (nest_->variables.size() == kMostVariables)
-      throw DataError("expected at most {} loop variables", kMostVariables);
+      throw DataError("found more loop variables, expected at most {}", kMostVariables);
     nest_->variables.push_back(made);
     return std::ssize(nest_->variables) - 1;
   }
@@ -363,7 +363,7 @@ struct Replayer::Work {
   template <class Make>
   void derive(const ScheduleStep& step, std::vector<int64_t> numbers, Make make) {
     stage_of(step.stage);
-    if (++inserted_ > kMostInserted) throw DataError("expected at most {} inserted stages", kMostInserted);
+    if (++inserted_ > kMostInserted) throw DataError("found more inserted stages, expected at most {}", kMostInserted);
     DerivedDag& derived = current_->made[{std::move(numbers), std::string(schedule_->text_of(step))}];
     if (!derived.dag) {
       derived.dag = std::make_shared<const ComputeDag>(make(*nest_->dag));

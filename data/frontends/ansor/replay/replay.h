@@ -15,9 +15,9 @@ class Replayer {
   Replayer();
   ~Replayer();
 
-  /// Overwrites `nest`, reusing its memory. Throws DataError, which names step, stage and expectation, if a step cannot
-  /// be applied, a length stays open, or the program is invalid (a stage attached outside of its readers' loops).
-  /// `nest` is then unspecified but can be reused.
+  /// Overwrites `nest` with the stages of `dag` after all steps of a schedule. Throws DataError, which names step and
+  /// stage, if a step cannot be applied or a split has an open length, and the errors of BoundInference. `nest` is then
+  /// unspecified but can be passed again.
   void replay(const std::shared_ptr<const ComputeDag>& dag, const ScheduleSteps& steps, LoopNest& nest);
 
  private:

@@ -86,8 +86,8 @@ void check_settings(std::span<const Group* const> groups, std::span<const std::s
     fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
   for (const Group* group : groups)
     if (group->graphs.node_type_count > std::ssize(names))
-      fail(fmt::format("group {}: {} node types, but {} names", group->name, group->graphs.node_type_count,
-                       names.size()));
+      fail(fmt::format("group {}: {} node types, expected at most {}, as many as there are names", group->name,
+                       group->graphs.node_type_count, names.size()));
 }
 
 fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string& input) {
@@ -259,7 +259,7 @@ TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<co
     const auto name = line.word();
     const size_t type = std::ranges::find(names, name) - names.begin();
     if (type == names.size()) continue;
-    if (embeddings.occurrences[type]++ > 0) line.fail(fmt::format("'{}' for the second time", name));
+    if (embeddings.occurrences[type]++ > 0) line.fail(fmt::format("'{}' again, expected each name once", name));
     for (int64_t d = 0; d < dims; ++d) {
       const auto value = line.number<float>("a number");
       if (!std::isfinite(value)) line.fail(fmt::format("'{}': {}, expected a finite number", name, value));

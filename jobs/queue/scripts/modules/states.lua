@@ -54,10 +54,10 @@ end
 -- The proposer of a Bayesian search reads a trial again where it is named here.
 local function note_trial(sweep, id) call('RPUSH', sweep_key(sweep) .. ':changes', id) end
 
--- Moves a job from one state to another with all that is indexed by state; the only place that does. `new` is a list
--- of fields and values that change with it, `f` what is known of the job: all fields where it ends, and fence and agent
--- as they will be. `claimed`: where a job waited that is claimed. A lease (active) and the time when it is due (delayed)
--- are added by the caller.
+-- Moves a job from one state to another with all that is indexed by state; fast_paths/finish.lua does the same for the
+-- usual success. `new` is a list of fields and values that change with it, `f` what is known of the job: all fields
+-- where it ends, and fence and agent as they will be. `claimed`: where a job waited that is claimed. A lease (active)
+-- and the time when it is due (delayed) are added by the caller.
 local function enter_state(id, to, name, new, f, claimed)
   local old = f or (FINAL[to] and record(id) or some(id, MOVING))
   new = new or {}

@@ -313,7 +313,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongStep{R"([["AN", 2, 0, 3], ["FSP", 2, 1, 0, 1]])", "follows step 0 (AN), expected SP"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FSP", 2, 2, 0, 3]])", "3 splits, expected at most 2"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FFSP", 2, 2, [0], 1, 1]])", "level 1, expected 0 to 0"},
-        WrongStep{R"([["SP", 2, 0, 60, [4], 1]])", "step 0 (SP of stage 2): splits 60 iterations of i, which has 64"},
+        WrongStep{R"([["SP", 2, 0, 60, [4], 1]])", "step 0 (SP of stage 2): splits 60 iterations of i, expected 64"},
         WrongStep{R"([["CA", 2, 2, 0]])", "step 0 (CA of stage 2): attached to itself, expected another stage"},
         WrongStep{R"([["CHW", 2, "local"], ["CA", 2, 3, 0], ["CI", 3]])", "inlined, though stages are attached"},
         WrongStep{R"([["CI", 2]])", "inlined, though it is an output"},

@@ -271,6 +271,7 @@ TEST(HloText, FormsThatXlaPrintsAreRead) {
 TEST(HloText, ItIsRecognisedByItsFirstWordAndReadAsAFile) {
   EXPECT_TRUE(is_hlo_text(kPrinted));
   EXPECT_FALSE(is_hlo_text("HloModules x"));
+  EXPECT_FALSE(is_hlo_text("/* HloModule x"));
   EXPECT_FALSE(is_hlo_text(testing::small_module("HloModule ")));
   const testing::Scratch scratch;
   const auto module = testing::small_module();
