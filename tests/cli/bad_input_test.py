@@ -103,7 +103,7 @@ class BadDataTest(ProgramTest):
         ):
             with self.subTest(expected):
                 self.attempt(expected, damage)
-        self.attempt("labels", lambda m: m["config_runtime"].fill(0), named="graph")
+        self.attempt("measured run times", lambda m: m["config_runtime"].fill(0), named="graph")
         for expected, raw in (
             ("graph.npz", lambda data: data[: len(data) // 2]),
             ("graph.npz", lambda data: b"hello"),

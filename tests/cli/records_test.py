@@ -182,7 +182,7 @@ class RecordsTest(ProgramTest):
         for wrong, text in (
             ("[]", "no line numbers"),
             ("[0, -1]", "line -1, expected 0 or more"),
-            ('["x", 0]', '"x", expected line numbers'),
+            ('["x", 0]', 'found "x", expected line numbers'),
         ):
             self.write("lines.json", wrong)
             self.assertIn(f"lines.json: {text}", self.pack("--lines", "lines.json", code=3).stderr)

@@ -288,7 +288,7 @@ TEST(CInterface, ChecksSizes) {
   EXPECT_FAILS(opened([](auto& d) { d.configurable = 11; }, layouts), invalid, "configurable: 11");
   EXPECT_FAILS(opened([](auto& d) { d.collection = 6; }, layouts), invalid, "collection: 6");
   EXPECT_FAILS(opened([](auto& d) { d.node_types = nullptr; }, layouts), invalid, "node_types");
-  EXPECT_FAILS(opened([](auto&) {}, tiles), invalid, "configurable: 2, expected 0");
+  EXPECT_FAILS(opened([](auto&) {}, tiles), invalid, "configurable: found 2");
   EXPECT_FAILS(opened([](auto& d) { d.features = 139; }, layouts), FORETIME_BAD_INPUT, "139 columns");
   float score = 0.0F;
   const int8_t layout[36] = {};

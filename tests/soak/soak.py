@@ -26,8 +26,8 @@ from harness import LIMIT, PREFIX, World
 class Soak:
     def __init__(self, options):
         self.options, self.random = options, random.Random(options.seed)
-        # Attempts stay on the disk, about 20 KB each: it is full when a fault fills it, and not before.
-        self.world = World("always", options.bad_days, 64 + int(options.seconds / 4))
+        # Attempts stay on the disk, about 30 KB each, ten a second: it is full when a fault fills it, and not before.
+        self.world = World("always", options.bad_days, 64 + int(options.seconds / 2))
         self.agent_kills = self.redis_kills = self.cancels = self.submitted = self.batches = 0
         self.played = collections.Counter()
         self.faults = [kind(self.world, self.random) for kind in faults.ALL] if options.bad_days else []

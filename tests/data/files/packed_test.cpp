@@ -197,7 +197,7 @@ TEST_F(Packed, RefusesGroupsThatDoNotBelong) {
   writer.add(make_group(CandidateKind::tile, "one", 1));
   EXPECT_MESSAGE(message_of([&] { writer.add(make_group(CandidateKind::tile, "one", 2)); }), "one");
   EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::layout, "two", 2)); }),
-              HasSubstr("kind 0, expected 1"));
+              HasSubstr("kind layout, expected tile"));
   Group wrong = make_group(CandidateKind::layout, "wrong", 3);
   wrong.layout.codes = std::vector<uint8_t>{0, 0, 3, 1, 1, 0, 2, 1, 0, 1};
   EXPECT_MESSAGE(message_of([&] { writer.add(wrong); }), "wrong");

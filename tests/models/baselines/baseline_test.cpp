@@ -160,7 +160,7 @@ TEST(BaselineRows, BadFilesAreNamed) {
   EXPECT_MESSAGE(error({0, 0, 3}, {1.0, 2.0}, {0, 1}));
   EXPECT_MESSAGE(error({0, 1, 3}, {1.0, 0.0}, {0, 1}));
   EXPECT_THAT(error({0, 1, 3}, {1.0}, {0, 1}), HasSubstr("y"));
-  EXPECT_THAT(error({0, 1, 3}, {1.0, 2.0}, {0, 7}), HasSubstr("task: 7"));
+  EXPECT_THAT(error({0, 1, 3}, {1.0, 2.0}, {0, 7}), HasSubstr("workload 7"));
 }
 
 TEST(RuntimeModel, SplitsByWorkloadAndShare) {
