@@ -17,6 +17,7 @@
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
 #include "data/files/packed.h"
+#include "data/graphs/schema.h"
 
 namespace foretime::data {
 namespace {

@@ -49,6 +49,7 @@ class BoardBrowserTest(ProgramTest):
         self.browser = browser.Browser(downloads=self.downloads)
         self.addCleanup(self.browser.close)
         self.one, self.all, self.until = self.browser.one, self.browser.all, self.browser.until
+        self.text_of = self.browser.text_of
 
     def start_board(self, *arguments):
         process = subprocess.Popen(
@@ -196,10 +197,10 @@ class BoardBrowserTest(ProgramTest):
         self.assertEqual(job["state"], "failed")
         self.open(f"/job/{bad}")
         self.assertTrue(self.until(lambda: self.all("[aria-label=attempts] tbody tr")))
-        why = self.one("[aria-label=attempts] tbody tr td:nth-child(5)").text
+        why = self.text_of("[aria-label=attempts] tbody tr td:nth-child(5)")
         self.assertIn("missing.npz", why)
         self.assertIn(job["error"].splitlines()[0], why)
-        self.assertIn("missing.npz", self.one("pre.error").text)
+        self.assertIn("missing.npz", self.text_of("pre.error"))
 
     def check_agents(self):
         self.assertTrue(
@@ -232,7 +233,7 @@ class BoardBrowserTest(ProgramTest):
         self.assertIn(HOSTILE, self.browser.text())
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertTrue(self.until(lambda: len(self.all("figure canvas")) == 2))
-        self.assertEqual(self.one("[data-name=succeeded]").text, "6")
+        self.assertEqual(self.text_of("[data-name=succeeded]"), "6")
 
     def check_sweep(self, sweep, jobs):
         self.open(f"/sweep/{sweep}")
@@ -262,7 +263,7 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: len(self.all("tr[data-id]")) == layers))
         self.click(".menu summary")
         self.click(".menu label:nth-child(1) input")
-        self.assertTrue(self.until(lambda: "model.hidden" not in self.one("thead").text))
+        self.assertTrue(self.until(lambda: "model.hidden" not in self.text_of("thead")))
         self.assertIn("hide=model.hidden", self.browser.driver.current_url)
         # Parallel coordinates: whoever drags over the lower end of the objective's axis keeps the best trial.
         self.one(".parallel polyline")
@@ -281,7 +282,7 @@ class BoardBrowserTest(ProgramTest):
         )
         self.assertTrue(self.all(".parallel polyline.off"))
         self.assertEqual(
-            (self.one(".tiles a").text, float(self.value(".tiles a"))),
+            (self.text_of(".tiles a"), float(self.value(".tiles a"))),
             (f"{best['objective']:.4g}", best["best_objective"]),
         )
         # The address keeps what was chosen.
@@ -305,7 +306,7 @@ class BoardBrowserTest(ProgramTest):
     def check_job(self, job):
         self.open(f"/job/{job['id']}")
         self.one("pre[aria-label=log]")
-        self.assertTrue(self.until(lambda: HOSTILE in self.one("pre[aria-label=log]").text))
+        self.assertTrue(self.until(lambda: HOSTILE in self.text_of("pre[aria-label=log]")))
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertEqual(float(self.value("[data-name='holdout/mae'] span")), job["objective"])
         metrics = {
@@ -322,7 +323,7 @@ class BoardBrowserTest(ProgramTest):
         )
         self.assertEqual(dict(stored), {role: each["bytes"] for role, each in artifacts.items() if role != "trouble"})
         self.assertTrue(stored)
-        self.assertIn("ended", self.one("[aria-label=attempts] tbody").text)
+        self.assertIn("ended", self.text_of("[aria-label=attempts] tbody"))
         self.click("figure[aria-label='holdout/mae'] .saves button:nth-child(1)")
         self.assertEqual(
             [int(row["step"]) for row in self.rows_of(self.saved(".csv"))],
@@ -351,7 +352,7 @@ class BoardBrowserTest(ProgramTest):
             ]
         )
         self.open(f"/job/{running[0]['id']}")
-        step = lambda: int(re.search(r"step (\d+) of", self.one("[data-name=progress]").text)[1])
+        step = lambda: int(re.search(r"step (\d+) of", self.text_of("[data-name=progress]"))[1])
         # When the page shows each step, and when Redis has had its report, by the same clock.
         self.browser.run(
             """window.shown = {};
@@ -453,7 +454,7 @@ class BoardBrowserTest(ProgramTest):
         log = f"{{foretime}}:job:{waiting['id']}:log"
         queue.rpush(log, *[f"line {i}" for i in range(150)])
         self.open(f"/job/{waiting['id']}")
-        self.assertTrue(self.until(lambda: "line 149" in self.one("pre[aria-label=log]").text))
+        self.assertTrue(self.until(lambda: "line 149" in self.text_of("pre[aria-label=log]")))
         self.assertTrue(
             self.until(
                 lambda: self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop > 200")
@@ -463,7 +464,7 @@ class BoardBrowserTest(ProgramTest):
         self.click("h2 input[type=checkbox]")
         self.browser.run("document.querySelector('pre[aria-label=log]').scrollTop = 50")
         queue.rpush(log, "the newest line")
-        self.assertTrue(self.until(lambda: "the newest line" in self.one("pre[aria-label=log]").text))
+        self.assertTrue(self.until(lambda: "the newest line" in self.text_of("pre[aria-label=log]")))
         self.assertEqual(self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop"), 50)
         self.assertEqual(self.browser.errors(), [])
         self.browser.resize(1280, 900)
@@ -478,7 +479,7 @@ class BoardBrowserTest(ProgramTest):
         self.open(f"/sweep/{sweep}")
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: state() == "paused"))
-        self.assertTrue(self.until(lambda: "paused; running jobs continue" in self.one("#notice").text))
+        self.assertTrue(self.until(lambda: "paused; running jobs continue" in self.text_of("#notice")))
         self.click("[data-action=resume]")
         self.assertTrue(self.until(lambda: state() == "running"))
         waiting = [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "waiting"][0]["id"]
@@ -506,7 +507,7 @@ class BoardBrowserTest(ProgramTest):
         self.one("[data-action=pause]")
         self.browser.run("localStorage.setItem('token', '0')")
         self.click("[data-action=pause]")
-        self.assertTrue(self.until(lambda: "the token is missing or wrong" in self.one("#notice").text))
+        self.assertTrue(self.until(lambda: "the token is missing or wrong" in self.text_of("#notice")))
         self.assertEqual(self.json_of("status", done, "--json")["sweep"]["state"], "running")
 
     def test_a_page_without_the_token_asks_for_it(self):
@@ -526,13 +527,13 @@ class BoardBrowserTest(ProgramTest):
         for kept in ("localStorage.clear()", "localStorage.setItem('token', '0'.repeat(64))"):
             self.browser.run(kept)
             self.browser.open(self.base + "/runs?run=one")
-            self.assertEqual(self.until(lambda: self.one("h1").text), "This board needs its token")
+            self.assertEqual(self.text_of("h1"), "This board needs its token")
             self.assertFalse(self.all("table"))
             self.browser.errors()  # of requests that were refused
             self.assertEqual(self.browser.nameless()[0], [])
             field = self.one("input[type=password]")
             field.send_keys("no token\ue007")
-            self.assertTrue(self.until(lambda: "this is no token" in self.one("#notice").text))
+            self.assertTrue(self.until(lambda: "this is no token" in self.text_of("#notice")))
             field.clear()
             field.send_keys(f"{self.base}/#token={self.token}\ue007")
             self.assertTrue(
@@ -570,7 +571,7 @@ class BoardBrowserTest(ProgramTest):
             )
         ]
         self.assertTrue(self.until(lambda: shown() == sorted(kept)[:50]), self.browser.errors())
-        pager = lambda: self.one(".tools:last-of-type").text
+        pager = lambda: self.text_of(".tools:last-of-type")
         self.assertIn(
             f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager()
         )
@@ -625,7 +626,7 @@ class BoardBrowserTest(ProgramTest):
                 )
             )
         self.assertTrue(self.until(lambda: self.all("[aria-label=settings]")))
-        settings = self.one("[aria-label=settings]").text
+        settings = self.text_of("[aria-label=settings]")
         self.assertIn("optimizer.learning_rate", settings)
         self.assertNotIn("model.hidden", settings)
         rows = {(row["set"], row["group"]) for row in self.rows("experiment/fast/rankings.csv")}
@@ -663,7 +664,7 @@ class BoardBrowserTest(ProgramTest):
         self.open("/runs")
         self.one("a[href^='/experiment']").click()
         self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr")))
-        self.assertEqual(self.one("h1").text, "Small <b>and</b> quick")
+        self.assertEqual(self.text_of("h1"), "Small <b>and</b> quick")
         found = self.browser.run(
             """const heads = [...document.querySelectorAll('[aria-label=trials] th button')].map((each) => each.dataset.key);
             return [...document.querySelectorAll('[aria-label=trials] tbody tr')].map((row) => Object.fromEntries([...row.cells].map((cell, i) => [heads[i], cell.dataset.value ?? cell.textContent])))"""
@@ -678,7 +679,7 @@ class BoardBrowserTest(ProgramTest):
             shown, {(row["entry"], row["fraction"], row["seed"], row["metric"]): float(row["value"]) for row in rows}
         )
         summary = (self.folder / "all/small/summary.md").read_text()
-        self.assertIn(self.one(".scroll tbody tr td").text, summary)
+        self.assertIn(self.text_of(".scroll tbody tr td"), summary)
         self.assertTrue(self.until(lambda: self.all("figure[aria-label='mae (ms)'] canvas")))
         self.click("figure[aria-label='mae (ms)'] .saves button:nth-child(1)")
         self.assertEqual(self.saved(".csv").splitlines()[0], "share of the data,GCN,mean")
@@ -742,8 +743,8 @@ class BoardBrowserTest(ProgramTest):
         self.run_foretime("report", "experiment/profiled", "-o", "profile.html")
         self.browser.open((self.folder / "profile.html").as_uri())
         self.assertTrue(self.until(lambda: self.all(".trace rect")), self.browser.errors())
-        self.assertEqual((self.one("h1").text, self.browser.driver.title), ("Run profiled", "Run profiled – Foretime"))
-        self.assertRegex(self.one(".name").text, r"^Foretime [0-9.]+ report, \d{4}-\d\d-\d\d \d\d:\d\d UTC$")
+        self.assertEqual((self.text_of("h1"), self.browser.driver.title), ("Run profiled", "Run profiled – Foretime"))
+        self.assertRegex(self.text_of(".name"), r"^Foretime [0-9.]+ report, \d{4}-\d\d-\d\d \d\d:\d\d UTC$")
         self.assertEqual(self.browser.errors(), [])
 
 

@@ -87,6 +87,10 @@ class Browser:
         assert found, f"nothing matches {selector} on {self.driver.current_url}: {self.text()[:2000]}"
         return found[0]
 
+    def text_of(self, selector):
+        """The text of the first element, once it is there. The page may replace it between finding and reading."""
+        return self.until(lambda: [element.text for element in self.all(selector)[:1]])[0]
+
     def until(self, condition):
         """Returns what `condition` returns once that is true; its last value after the limit of all tests."""
 
