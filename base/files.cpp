@@ -183,6 +183,11 @@ class RealFiles final : public Files {
 
 }  // namespace
 
+bool is_file(const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_regular_file(path, unknown);
+}
+
 ScratchFolder::ScratchFolder(const fs::path& beginning) {
   auto name = beginning.string() + "XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw_file_error(name, "cannot be made", errno);

@@ -134,6 +134,10 @@ Files& real_files();
 /// Returns the file system of this thread: that of the innermost live FilesScope, or else real_files().
 Files& files();
 
+/// Returns whether `path` leads to a regular file; false also where that cannot be known (no permission, links in a
+/// circle).
+bool is_file(const std::filesystem::path& path);
+
 /// Holds a new folder; the destructor removes it with its content.
 class ScratchFolder {
  public:

@@ -45,7 +45,7 @@ fs::path run_of_job(const ExportArguments& options, std::optional<ScratchFolder>
         fmt::format("job {}: has no checkpoint ({})", id, job ? to_string(job->state) : "forgotten"));
   const auto root = fs::weakly_canonical(options.queue.runs);
   const auto here = jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root});
-  if (fs::exists(here)) return run_of(here);
+  if (files().exists(here)) return run_of(here);
   auto fetched = jobs::fetch_artifact(*access.make_stores(), id, access.reader().artifacts(id), jobs::Want::result,
                                       scratch.emplace(fs::temp_directory_path() / "foretime-").path() / "stored");
   for (const auto& note : fetched.notes) print_message("warning: {}\n", note);
@@ -144,8 +144,8 @@ void export_model(const ExportArguments& options) {
     expect_replaceable("", options.out, format == "bundle" ? FileKind::bundle : FileKind::torchscript, options.force,
                        {options.run});
   std::optional<ScratchFolder> scratch;
-  const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
-  if (fs::is_regular_file(run)) return export_bundle(options, run, format);
+  const auto run = files().exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
+  if (is_file(run)) return export_bundle(options, run, format);
   if (format != "checkpoint") return export_checkpoint(options, run, format);
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();

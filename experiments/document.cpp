@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "configs/yaml_reader.h"
 #include "experiments/document_part.h"
@@ -237,9 +238,9 @@ std::string ExperimentEntry::slug() const {
 }
 
 fs::path find_experiment(const std::string& name) {
-  if (fs::is_regular_file(name)) return name;
+  if (is_file(name)) return name;
   const auto file = fs::path(kFolder) / (name + ".yaml");
-  if (fs::is_regular_file(file)) return file;
+  if (is_file(file)) return file;
   std::set<std::string> known;
   std::error_code failure;
   for (const auto& item : fs::directory_iterator(kFolder, failure))

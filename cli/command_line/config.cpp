@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "base/files.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -29,7 +30,7 @@ struct Arguments {
 bool names_job(const std::string& text) {
   constexpr size_t kLeastDigits = 4;
   const bool digits = text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
-  return text.size() >= kLeastDigits && digits && !std::filesystem::exists(text);
+  return text.size() >= kLeastDigits && digits && !files().exists(text);
 }
 
 /// Returns the settings that a job of the queue runs with, with the overrides laid over those of a training.

@@ -2,12 +2,12 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/message.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -75,8 +75,7 @@ history::History history_of_job(const HistoryOptions& options) {
 }
 
 void run(const HistoryOptions& options) {
-  std::error_code unknown;
-  const bool folder = std::filesystem::is_directory(options.run, unknown) || options.run.find('/') != std::string::npos;
+  const bool folder = files().is_folder(options.run) || options.run.find('/') != std::string::npos;
   const auto history = folder ? history::read_run(options.run) : history_of_job(options);
   if (options.csv) fmt::print("{}", history::to_csv(history));
   else if (options.json)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/message.h"
 #include "base/numbers.h"
 #include "base/table.h"
@@ -205,8 +206,8 @@ std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan&
   if (!jobs::runs_program(settings)) return "";
   const auto program = jobs::parse_program(settings).program;
   const auto sweep_folder = std::filesystem::path(options.file).parent_path();
-  const bool here = program.empty() || std::filesystem::exists(program);
-  if (!here && std::filesystem::exists(sweep_folder / program))
+  const bool here = program.empty() || files().exists(program);
+  if (!here && files().exists(sweep_folder / program))
     return fmt::format(" --programs {}", shell_word(sweep_folder.string()));
   if (!here)
     print_message(

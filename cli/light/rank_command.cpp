@@ -44,8 +44,7 @@ void rank(RankArguments arguments, const CheckpointRanker& rank_checkpoints) {
   if (!arguments.output.empty())
     expect_replaceable("--output", arguments.output, FileKind::ranking, arguments.force, inputs);
   arguments.model = inference::bundle_file(arguments.model).string();
-  std::error_code unknown;
-  fs::is_regular_file(arguments.model, unknown) ? rank_bundle(arguments) : rank_checkpoints(arguments);
+  is_file(arguments.model) ? rank_bundle(arguments) : rank_checkpoints(arguments);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/board/board_service.h"
 #include "cli/board/report.h"
 #include "cli/jobs/board.h"
@@ -29,7 +30,7 @@ using namespace foretime;
 /// Null where nobody has a queue and none is asked for.
 std::unique_ptr<cli::QueueApi> open_queue(const cli::BoardArguments& options) {
   const bool named = !options.queue.redis.empty() || std::getenv("FORETIME_REDIS") != nullptr;
-  if (!named && !std::filesystem::exists(std::filesystem::path(options.queue.runs) / ".redis")) return nullptr;
+  if (!named && !files().exists(std::filesystem::path(options.queue.runs) / ".redis")) return nullptr;
   return std::make_unique<cli::QueueApi>(options.queue, options.actions ? cli::Start::never : cli::Start::to_read);
 }
 
@@ -49,7 +50,7 @@ void run(const cli::BoardArguments& options) {
   std::signal(SIGPIPE, SIG_IGN);
   auto queue = open_queue(options);
   const bool has_queue = queue != nullptr;
-  if (!has_queue && !std::filesystem::is_directory(options.queue.runs))
+  if (!has_queue && !files().is_folder(options.queue.runs))
     throw jobs::JobsError("{}: found no folder, expected one with run directories, or a queue (--redis, --runs)",
                           options.queue.runs);
   if (options.actions && !has_queue)

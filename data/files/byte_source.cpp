@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -17,8 +16,7 @@ constexpr uint8_t kGzipMagic[] = {0x1f, 0x8b};
 }  // namespace
 
 ByteSource::ByteSource(const std::filesystem::path& file) : file_(file), input_(kInputBytes) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(file, unknown)) throw DataError("{}: a folder, expected a file", file.string());
+  if (files().is_folder(file)) throw DataError("{}: a folder, expected a file", file.string());
   stream_.reset(std::fopen(file.c_str(), "rb"));
   if (!stream_ && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
   if (!stream_) throw DataError("{}: cannot be read: {}", file.string(), std::strerror(errno));

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/files/byte_source.h"
 
 namespace foretime::data {
@@ -217,8 +217,7 @@ constexpr KnownForm kForms[] = {
 
 /// Null: unknown.
 const KnownForm* known_form_of(const std::filesystem::path& file) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(file, unknown)) return nullptr;
+  if (!is_file(file)) return nullptr;
   ByteSource source(file);
   const auto bytes = source.read_text(kStartBytes);
   const Start start(bytes, source.gzip());

@@ -12,6 +12,7 @@
 #include "base/checksum.h"
 #include "base/counter_random.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/message.h"
 #include "base/numbers.h"
 #include "comm/communicator.h"
@@ -349,7 +350,7 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   if (state.trained) return state;
   std::string differences;
   const auto config = trial.folder / "config.yaml";
-  const bool has_config = entry.kind == EntryKind::model && std::filesystem::exists(config);
+  const bool has_config = entry.kind == EntryKind::model && files().exists(config);
   if (has_config) {
     const auto before = configs::settings_of_run(trial.folder);
     if (record || training_key(entry, before) != training_key(entry, trial.settings))

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/files.h"
 #include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -398,7 +399,7 @@ class DocumentReader {
       document_.base = configs::parse_settings("{}", origin_, texts);
     } else {
       const std::filesystem::path file = settings_folder_.value_or(folder_) / text_in(settings->second, 4096);
-      if (!std::filesystem::exists(file))
+      if (!files().exists(file))
         fail(settings->second,
              fmt::format(
                  "found {}, which does not exist; expected the settings file that is swept, relative to the sweep file",

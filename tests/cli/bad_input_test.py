@@ -152,6 +152,44 @@ class BadDataTest(ProgramTest):
         self.assertIn("ranks see different data", done.stderr)
 
 
+class PathsTest(ProgramTest):
+    def test_paths_that_cannot_be_looked_at_are_named(self):
+        (self.folder / "loop").symlink_to("loop")
+        quick, long = SOURCE / "configs/quickstart.yaml", "x" * 300
+        for path in ("loop", "loop/x", long):
+            for command in (
+                ("data", "inspect", path),
+                ("data", "pack-table", path, "-o", "o.foretime"),
+                ("data", "convert", path, "o"),
+                ("config", path),
+                ("submit", path),
+                ("rank", "x86-cpu", path),
+                ("rank", path, SAMPLES / "C3.npz"),
+                ("export", path, "o.foretime"),
+                ("evaluate", path),
+                ("train", path),
+                ("train", quick, f"data.root={path}"),
+                ("train", quick, f"run.directory={path}"),
+                ("history", path),
+                ("finetune", "x86-cpu", path, "-o", "o.foretime"),
+                ("experiment", path),
+                ("plan", path),
+                ("board", "--runs", path, "--port", "0"),
+                ("status", "--runs", path),
+            ):
+                with self.subTest(command=command[:2], path=path[:6]):
+                    done = subprocess.run(
+                        [FORETIME, *map(str, command)],
+                        cwd=self.folder,
+                        env=environment(),
+                        capture_output=True,
+                        text=True,
+                        timeout=LIMIT,
+                    )
+                    self.assertIn(done.returncode, (2, 3, 4, 74), done.stderr)
+                    self.assertNotIn("filesystem error", done.stderr)
+
+
 class OtherFilesTest(ProgramTest):
     """Files of neighbours, given to the command that looks most apt: one sentence says what each is, and the way forward."""
 

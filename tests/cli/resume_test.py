@@ -204,6 +204,9 @@ class ResumeTest(ProgramTest):
         self.assertFalse((self.folder / "run/checkpoints/best.json").exists())
         self.assertNotIn("warning", self.run_foretime("evaluate", "run").stderr)
         self.run_foretime("export", "run", "out.foretime")
+        # The metrics at the end are those of the last model, so they are not stored as those of the best step.
+        ends = [line for line in self.lines_of() if line["kind"] == "final"]
+        self.assertEqual([(line["step"], line["best_step"]) for line in ends], [(4, 4), (8, 8)])
 
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)

@@ -47,7 +47,7 @@ struct CheckpointEvent {
 struct EndEvent {
   int64_t step = 0;              // last step
   int64_t best_step = 0;         // step of the evaluated model; 0 if no evaluation had trainer.metric
-  const Evaluation& evaluation;  // that of the best model if checkpoint.keep_best is set, else of the last; on all sets
+  const Evaluation& evaluation;  // evaluates `best_step` on all sets
 };
 
 /// Receives the events of a training. stop_requested() and checkpoint_requested() are called on every rank, all others

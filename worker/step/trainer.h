@@ -68,7 +68,7 @@ struct TrainingOutcome {
   int64_t steps = 0;              // number of finished steps, including those before a resume
   bool preempted = false;         // the run was stopped before the end
   std::string stopped_by = {};    // reason of the pre-emption, else ""
-  Evaluation final_evaluation;    // that of the best model if one was kept, else of the last; empty if preempted
+  Evaluation final_evaluation;    // empty if the training was preempted
   double train_mean_runtime = 0;  // see TrainingState
 };
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/glob.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -32,7 +33,7 @@ std::vector<fs::path> paths_of(const std::string& input) {
 }
 
 bool holds_graphs(const fs::path& path) {
-  return fs::is_directory(path) || path.extension() == ".npz" || data::is_hlo_file(path) || data::is_packed(path);
+  return files().is_folder(path) || path.extension() == ".npz" || data::is_hlo_file(path) || data::is_packed(path);
 }
 
 const char* candidates_of(const inference::ScoringSpec& spec) {

@@ -23,8 +23,8 @@ namespace foretime::data {
 /// products that TVM's operators define and of Winograd's batched product, if it is an input of the program. Programs
 /// for GPUs are unchanged: TVM rearranges nothing there.
 ///
-/// In programs for GPUs (some loop is bound to blocks or threads) every stage at root, with all stages attached to it,
-/// is a kernel. A stage without a storage scope gets the scope of its position, as in TVM: shared inside a loop over
+/// Each stage at root, with all stages attached to it, is a kernel of a program for GPUs (some loop is bound to blocks
+/// or threads). A stage without a storage scope gets the scope of its position, as in TVM: shared inside a loop over
 /// blocks, local inside a loop over threads, otherwise global.
 ///
 /// Reuses its memory; make one object for each thread.
