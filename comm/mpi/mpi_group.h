@@ -136,7 +136,7 @@ class MpiGroup {
   void finish();
   /// Implements Communicator::announce_failure.
   bool announce_failure(const std::string& reason) noexcept;
-  /// Reports to all peers that this rank ends for this reason; waits for 2 s instead if a peer has reported its end.
+  /// Reports to all peers that this rank ends for this reason; waits for 10 s instead if a peer has reported its end.
   void abort(const std::string& reason) noexcept;
   /// Records a failure outside of wait(); only the first one is kept. Later calls of enter() and wait() throw.
   void mark_failed(const std::string& why);
