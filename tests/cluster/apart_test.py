@@ -1,5 +1,6 @@
 """Jobs that leave the host of their agent, and hosts that share a Redis and no folder."""
 import json
+import os
 import pathlib
 import shutil
 import tempfile
@@ -55,6 +56,7 @@ class ApartTest(unittest.TestCase):
 class FarRankTest(ApartTest):
     LAUNCHER = (
         "mpirun -n {ranks} --host h3:2 --bind-to none -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP -x FORETIME_PROGRESS_TOKEN "
+        f"-x LD_PRELOAD={os.environ.get('FORETIME_SLOW_STEPS', '')} "  # leaves the cores to other tests
         "--mca odls_base_sigkill_timeout 5 {command}"
     )
 
@@ -142,7 +144,11 @@ class NoSharedFolderTest(ApartTest):
     # killed, files lost: all trials end, and a fourth host exports the winner
     def test_a_sweep_over_hosts_that_lose_their_agents_and_its_winner_on_a_host_that_ran_nothing(self):
         self.run_on(
-            "h1", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d"
+            "h1",
+            "submit",
+            SOURCE / "configs/sweeps/quickstart.yaml",
+            f"data.root={SOURCE}/samples/resnet18_conv2d",
+            "trainer.steps=600",  # so that each lasts until its agent is killed
         )
         # What agents and jobs write is in /tmp, which each host has for itself; they read the checkout alone.
         options = ["--artifacts", "redis", "--runs", "/tmp/runs", "--cpus", 1, "--lease-seconds", 3, "--until-empty"]

@@ -18,6 +18,10 @@ QUICK = {
     "trainer.eval_every": 10,
     "trainer.log_every": 1,
     "trainer.baselines": "[]",
+    # A small model and few candidates: a step takes a hundredth of the time, and the hosts share two cores.
+    "model.hidden": 8,
+    "sampler.candidates_per_group": 8,
+    "data.max_eval_candidates": 20,
 }
 
 

@@ -36,7 +36,15 @@ class SlowHostsTest(unittest.TestCase):
             "-n",
             "3",
             *options,
-            *training(name, trainer__steps=120, trainer__eval_every=120, trainer__log_every=20),
+            *training(
+                name,
+                trainer__steps=120,
+                trainer__eval_every=120,
+                trainer__log_every=20,
+                # Steps take long enough that a host can be stopped in the midst of them.
+                model__hidden=64,
+                sampler__candidates_per_group=24,
+            ),
         ]
         done = cls.cluster.run("h1", words)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -19,15 +19,15 @@ TEST(SimulatedCluster, ASeedGivesTheSameRun) {
 
 TEST(SimulatedCluster, KeepsItsWordOnBadDays) {
   int64_t succeeded = 0, faults = 0;
-  for (uint64_t seed = 1; seed <= 8; ++seed) {  // foretime_simulate --total plays more
+  for (uint64_t seed = 1; seed <= 4; ++seed) {  // foretime_simulate --total plays more
     const auto report = simulate_cluster({.seed = seed, .hours = 10});
     EXPECT_TRUE(report.broken.empty()) << fmt::format("foretime_simulate --seed {} --hours 10 --trace: {}", seed,
                                                       fmt::join(report.broken, "; "));
     succeeded += report.succeeded;
     faults += report.faults;
   }
-  EXPECT_GT(succeeded, 160);
-  EXPECT_GT(faults, 80);
+  EXPECT_GT(succeeded, 80);
+  EXPECT_GT(faults, 40);
 }
 
 /// Breaks the product on purpose: what the simulation checks can fail.

@@ -168,7 +168,7 @@ class MeasureProgramsTest(unittest.TestCase):
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_failures_keep_their_kind_and_no_turn(self):
         """With a single builder, whoever fails must give its turn back, or nobody after it is built."""
-        self.enterContext(unittest.mock.patch.object(programs, "BUILD_TIMEOUT", 5.0))
+        self.enterContext(unittest.mock.patch.object(programs, "BUILD_TIMEOUT", 2.0))
         kinds = ["is late", "no code", "ends", "no schedule", "crashes", "is late", "builds"]
         for builders in (0, 1):
             with self.subTest(builders=builders):
