@@ -26,19 +26,18 @@ void walk(const fs::path& below, const std::vector<std::string>& parts, size_t a
   const fs::path folder = below.empty() ? fs::path(".") : below;
   if (!files().is_folder(folder)) return;
   if (part == "**") walk(below, parts, at + 1, found);
-  std::error_code code;
-  fs::directory_iterator entries(folder, code);
-  if (code && is_storage_failure(code.value())) throw_file_error(folder, "cannot be listed", code.value());
-  if (code) throw DataError("{}: cannot be listed ({})", folder.string(), code.message());
-  for (const auto& entry : entries) {
-    const std::string name = entry.path().filename().string();
+  std::error_code code, unknown;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
     if (name.front() == '.' && part.front() != '.') continue;
     if (part == "**") {
-      if (entry.is_directory(code) && !entry.is_symlink(code)) walk(below / name, parts, at, found);
+      if (entry->is_directory(unknown) && !entry->is_symlink(unknown)) walk(below / name, parts, at, found);
     } else if (matches(part, name)) {
       walk(below / name, parts, at + 1, found);
     }
   }
+  if (code && is_storage_failure(code.value())) throw_file_error(folder, "cannot be listed", code.value());
+  if (code) throw DataError("{}: cannot be listed ({})", folder.string(), code.message());
 }
 
 }  // namespace

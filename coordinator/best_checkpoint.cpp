@@ -44,6 +44,8 @@ StoredCheckpoint read_best(const fs::path& path,
       return store.read(*wanted);
     } catch (const StorageError&) {
       throw;
+    } catch (const NewerFormat&) {
+      throw;
     } catch (const Error& error) {
       if (wanted && wanted != tried) {  // a training that runs may have put another one in its place meanwhile
         tried = wanted;

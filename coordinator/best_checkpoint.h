@@ -10,11 +10,11 @@ namespace foretime::coordinator {
 
 /// Reads the best or newest checkpoint of a run, or the single checkpoint `path`. If the checkpoint of a run (or
 /// best.json) is damaged or missing, reads the run's newest intact one, with a warning that names both; if there is
-/// none, throws the first error. Throws StorageError if the storage failed; RunError as read_checkpoint does.
+/// none, throws the error. Throws StorageError if the storage failed, NewerFormat, and RunError as read_checkpoint.
 StoredCheckpoint read_best_or_newest(const std::filesystem::path& path);
 
-/// Reads the checkpoint of read_best_or_newest(). If it (or best.json) is damaged or missing, throws RunError, which
-/// also names the newest intact checkpoint if there is one.
+/// Reads the checkpoint of read_best_or_newest(). Where that function warns, throws RunError, which names the newest
+/// intact checkpoint. Otherwise throws the errors of read_best_or_newest().
 StoredCheckpoint read_best_only(const std::filesystem::path& path);
 
 }  // namespace foretime::coordinator

@@ -215,7 +215,9 @@ void RunDirectory::rewind_metrics(int64_t step) {
   std::string kept;
   const bool found = read_foreign_lines(path_, kMetrics, UINT64_MAX, [&](std::string_view line) {
     const auto parsed = Json::parse(line, nullptr, false);
-    if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept.append(line).append("\n");
+    if (!parsed.is_object()) return;
+    const auto at = parsed.find("step");
+    if (at == parsed.end() || (at->is_number() && at->get<int64_t>() <= step)) kept.append(line).append("\n");
   });
   if (found) write_file_atomically(path_ / kMetrics, kept);
 }

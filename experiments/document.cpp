@@ -242,9 +242,8 @@ fs::path find_experiment(const std::string& name) {
   const auto file = fs::path(kFolder) / (name + ".yaml");
   if (is_file(file)) return file;
   std::set<std::string> known;
-  std::error_code failure;
-  for (const auto& item : fs::directory_iterator(kFolder, failure))
-    if (item.path().extension() == ".yaml") known.insert(item.path().stem().string());
+  for (const auto& item : files().list(kFolder))
+    if (item.extension() == ".yaml") known.insert(item.stem().string());
   throw ExperimentError(
       "{}: no such experiment: expected a YAML file, or a name in {}/ of the working folder ({})", name, kFolder,
       known.empty() ? "there is none; start in the project's folder" : fmt::format("{}", fmt::join(known, ", ")));

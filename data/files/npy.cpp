@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include "base/check.h"
 #include "base/files.h"
 #include "base/index_range.h"
 #include "base/numbers.h"
@@ -257,12 +258,13 @@ void NpzWriter::add_text(const std::string& name, const std::vector<std::string>
 }
 
 void NpzWriter::add_bytes(const std::string& entry, std::string bytes) {
-  if (archive_ == nullptr) throw DataError("{}: entry {}: the archive is closed", path_.string(), entry);
+  FORETIME_CHECK(archive_ != nullptr, "entry {} of the closed archive {}", entry, path_.string());
   const std::string& kept = entries_.emplace_back(std::move(bytes));
   add_source(entry, zip_source_buffer(archive_, kept.data(), kept.size(), 0));
 }
 
 void NpzWriter::add_source(const std::string& entry, zip_source_t* source) {
+  FORETIME_CHECK(archive_ != nullptr, "entry {} of the closed archive {}", entry, path_.string());
   const zip_int64_t index = source == nullptr ? -1 : zip_file_add(archive_, entry.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
     if (source != nullptr) zip_source_free(source);

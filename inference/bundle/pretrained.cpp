@@ -67,8 +67,8 @@ std::vector<PretrainedBundle> pretrained_bundles() {
   std::map<std::string, fs::path> found;
   for (const auto& folder : pretrained_folders()) {
     std::error_code failure;
-    for (const auto& entry : fs::directory_iterator(folder, failure))
-      if (entry.path().extension() == kEnding) found.emplace(entry.path().stem().string(), entry.path());
+    for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
+      if (entry->path().extension() == kEnding) found.emplace(entry->path().stem().string(), entry->path());
   }
   std::vector<PretrainedBundle> bundles;
   for (const auto& [name, file] : found) bundles.push_back({name, file});

@@ -166,6 +166,8 @@ void ArtifactUploader::State::try_fetch(const std::string& token, Fetch fetch) {
     away = error.what();
   } catch (const RedisUnavailable& error) {
     away = error.what();
+  } catch (const RedisDenied& error) {
+    away = error.what();
   } catch (const StorageError& error) {
     away = error.what();
   } catch (const std::exception& error) {
@@ -189,7 +191,7 @@ bool ArtifactUploader::State::store_kept(Upload& upload, PackedArtifact packed, 
   // A separate name each time: parts that are written again would expire although they are kept.
   packed.artifact.name =
       fmt::format("{}-{}/{}-{}", upload.lease.fence, upload.lease.token, ++stored_count, packed.artifact.name);
-  auto room = queue->room_for(upload.lease, packed.artifact, roles);
+  auto room = queue->may_store(upload.lease, packed.artifact, roles);
   if (room.answer == KeptArtifact::Answer::kept) {
     store_artifact(stores->at(address), upload.lease.job, packed);
     room = queue->keep(upload.lease, packed.artifact, roles, ended);

@@ -81,12 +81,13 @@ EmbeddedFolder::EmbeddedFolder(const std::filesystem::path& root) {
   path_ = (std::filesystem::absolute(root, error) / ".redis").lexically_normal();
   if (error) path_ = root / ".redis";
   std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) fail(fmt::format("its parent cannot be made: {}; name another folder of runs, {}", error.message(), kOwn));
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) {
-    if (is_storage_failure(errno))
-      throw RedisStorageError("embedded Redis: {}: cannot be made: {}; name another folder of runs, {}", path_.string(),
-                              std::strerror(errno), kOwn);
-    fail(fmt::format("cannot be made: {}; name another folder of runs, {}", std::strerror(errno), kOwn));
+  const bool has_parent = !error;
+  if (has_parent && mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) error.assign(errno, std::generic_category());
+  if (error) {
+    const auto text = fmt::format("{}cannot be made: {}; name another folder of runs, {}",
+                                  has_parent ? "" : "its parent ", error.message(), kOwn);
+    if (!is_storage_failure(error.value())) fail(text);
+    throw RedisStorageError("embedded Redis: {}: {}", path_.string(), text);
   }
   descriptor_ = above_standard(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   const int opened = errno;

@@ -227,12 +227,13 @@ class EmbeddedQueueTest(ProgramTest):
     def test_a_queue_on_a_read_only_disk_is_read(self):
         code, out, error = self.there(
             self.SUBMIT
-            + "until mount -o remount,ro runs 2>/dev/null; do sleep 0.05; done; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?"
+            + "until mount -o remount,ro runs 2>/dev/null; do sleep 0.05; done; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?; FORETIME submit job.yaml --runs runs/new/runs; echo new=$?"
         )
         self.assertEqual(code, 0, error)
         self.assertIn("1 waiting", out)
         self.assertIn("submit=74", out)
         self.assertIn("doctor=74", out)
+        self.assertIn("new=74", out)
         self.assertRegex(
             error, "mounted read-only; mount it for writing, name another folder of runs, or start a Redis of your own"
         )

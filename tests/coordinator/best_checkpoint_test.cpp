@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "tests/simulation/simulated_files.h"
@@ -59,6 +60,16 @@ TEST_F(BestCheckpoint, WithoutItsManifestItIsDamaged) {
   files().remove(store_.folder(10) / "manifest.json");
   EXPECT_THAT(warning("/run", 30), HasSubstr("step-00000010: no manifest.json"));
   EXPECT_THROW(read_best_only("/run"), RunError);
+}
+
+// Promise storage/newer-version
+TEST_F(BestCheckpoint, OfANewerVersionIsNotReplaced) {
+  const auto manifest = store_.folder(10) / "manifest.json";
+  auto parsed = nlohmann::json::parse(files().read(manifest));
+  parsed["format"] = parsed["format"].get<int64_t>() + 1;
+  write_whole(manifest, parsed.dump());
+  EXPECT_THROW(read_best_or_newest("/run"), NewerFormat);
+  EXPECT_THROW(read_best_only("/run"), NewerFormat);
 }
 
 TEST_F(BestCheckpoint, ThatNothingTellsOfIsDamagedAsWell) {

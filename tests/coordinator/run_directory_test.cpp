@@ -175,5 +175,15 @@ TEST_F(RunDirectoryTest, RewindsMetricsToTheCheckpoint) {
   EXPECT_EQ(files().read(directory.path() / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
+TEST_F(RunDirectoryTest, RewindsMetricsThatSomeoneHasChanged) {
+  RunDirectory directory(settings, {7, 7});
+  directory.append_metrics({{"step", 1}});
+  directory.append_metrics({{"step", "two"}});
+  directory.append_metrics({{"note", "without a step"}});
+  directory.append_metrics(nlohmann::json::array({3}));
+  directory.rewind_metrics(2);
+  EXPECT_EQ(files().read(directory.path() / "metrics.jsonl"), "{\"step\":1}\n{\"note\":\"without a step\"}\n");
+}
+
 }  // namespace
 }  // namespace foretime::coordinator

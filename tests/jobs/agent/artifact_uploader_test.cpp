@@ -20,7 +20,7 @@ using testing::read_text;
 struct SharedStore {
   std::mutex mutex;
   std::map<std::string, std::string> contents;
-  std::atomic<bool> away{false}, refuses{false}, hangs{false};
+  std::atomic<bool> away{false}, refuses{false}, denied{false}, hangs{false};
   std::atomic<int> puts{0};
 };
 
@@ -61,6 +61,7 @@ class TestStore final : public ArtifactStore {
   void check() const {
     if (shared_.away) throw StoreUnavailable("the store is away");
     if (shared_.refuses) throw StoreRefused("the store refuses");
+    if (shared_.denied) throw RedisDenied("the password has changed");  // the store of the queue's Redis
   }
   SharedStore& shared_;
 };
@@ -214,13 +215,18 @@ TEST_F(StoredArtifacts, AStoreThatRefusesIsNamedInTheLogAndTheJobGoesOn) {
   EXPECT_THAT(log_of(id), HasSubstr("not stored: the store refuses"));
 }
 
+class UnreachedStore : public StoredArtifacts,
+                       public ::testing::WithParamInterface<std::atomic<bool> SharedStore::*> {};
+
+INSTANTIATE_TEST_SUITE_P(Reasons, UnreachedStore, ::testing::Values(&SharedStore::away, &SharedStore::denied));
+
 // Promise artifacts/store-unreachable: a job whose store cannot be reached is given back, not started from zero
-TEST_F(StoredArtifacts, AJobWhoseStoreIsNotReachedIsGivenBackRatherThanBegunAnew) {
+TEST_P(UnreachedStore, AJobIsGivenBackRatherThanBegunAgain) {
   const auto id = given_back();
   testing::FastWorld fast(100);
   world_ = &fast;
   another_machine();
-  store_.away = true;
+  store_.*GetParam() = true;
   auto agent = start_agent();
   EXPECT_TRUE(eventually([&] {
     for (const auto& event : queue_.events())
@@ -228,7 +234,7 @@ TEST_F(StoredArtifacts, AJobWhoseStoreIsNotReachedIsGivenBackRatherThanBegunAnew
     return false;
   }));
   EXPECT_EQ(job(id).failures, 0);
-  store_.away = false;
+  store_.*GetParam() = false;
   agent->join();
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_THAT(log_of(id), AllOf(HasSubstr("/stored/checkpoints/step-"), Not(HasSubstr("resume auto\nresume auto"))));
