@@ -58,7 +58,7 @@ void create_folders_synced(const std::filesystem::path& path);
 /// one step and then removed; if the file system cannot exchange names, `path` is missing for a moment.
 void replace_folder(const std::filesystem::path& aside, const std::filesystem::path& path);
 
-/// Removes an existing folder so that others see it whole or not at all, also after a power loss.
+/// Removes a folder, which must exist, so that others see it whole or not at all, also after a power loss.
 void remove_folder(const std::filesystem::path& path);
 
 }  // namespace foretime

@@ -84,7 +84,7 @@ class KeyedPermutation {
     while ((1ULL << (2 * half_bits_)) < n_) ++half_bits_;
   }
 
-  uint64_t operator()(uint64_t i) const {
+  uint64_t operator()(uint64_t i) const {  // returns element `i`, which is from 0 to n - 1
     do {
       const uint64_t mask = (1ULL << half_bits_) - 1;
       uint64_t left = i >> half_bits_, right = i & mask;

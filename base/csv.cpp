@@ -68,7 +68,7 @@ class CsvParser {
         return field + plain();
       }
     }
-    throw DataError("{}:{}: a quote that is not closed", origin_, first_line_);
+    throw DataError("{}:{}: found a quote that is not closed", origin_, first_line_);
   }
 
   const std::string& text_;

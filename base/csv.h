@@ -36,10 +36,10 @@ struct CsvTable {
 /// DataError for a text without a line, and, naming the line, for bytes that are not UTF-8, a row with more or fewer
 /// fields than columns, and an unclosed quote.
 CsvTable parse_csv(const std::string& text, const std::string& origin);
-/// Reads and parses a file of at most 4 GiB. Throws DataError as parse_csv does and if the file cannot be read.
+/// Parses a file of at most 4 GiB. Throws as parse_csv does, DataError if the file cannot be read, and StorageError.
 CsvTable read_csv(const std::filesystem::path& file);
 
-/// Returns the fields of one line, separated by `delimiter`. Throws DataError "PLACE: …" for an unclosed quote.
+/// Returns the fields of a line, one or more, separated by `delimiter`. Throws DataError "PLACE: …" for an open quote.
 std::vector<std::string> csv_line(std::string_view line, char delimiter, const std::string& place);
 
 /// Returns the field of row `row` and column `column`, both from 0, as a number, which may be "inf" or "nan"; NaN for

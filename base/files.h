@@ -94,7 +94,7 @@ class Files {
   enum class Open { replace, create, append };
 
   virtual ~Files() = default;
-  /// Opens a file for writing. `replace` empties it, `create` returns null if it exists; all make a missing file.
+  /// Opens or makes a file for writing. `replace` empties it, `append` writes at its end, `create`: null if it exists.
   virtual std::unique_ptr<OutputFile> open(const Path& path, Open how) = 0;
   virtual std::string read(const Path& path) = 0;  // returns the bytes of a file
   virtual bool exists(const Path& path) = 0;       // follows links; throws only StorageError
@@ -126,7 +126,7 @@ class Files {
   virtual void sync_folder(const Path& path) = 0;
 };
 
-/// Returns whether `path` is `folder` or inside it, by the components of both: /data2 is not inside /data.
+/// Returns whether `path` is `folder` or inside it, by names alone: /data2 is not inside /data, but /data/../x is.
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 
 /// Returns the file system of this machine.

@@ -23,7 +23,7 @@ bool matches_any(const std::vector<std::string>& patterns, std::string_view name
 /// name that starts with a dot matches only a pattern that does. Throws DataError for a folder that cannot be listed
 /// and for wrong braces, and StorageError if the storage fails.
 std::vector<std::filesystem::path> glob(const std::string& pattern, const std::filesystem::path& root);
-/// Returns only `root`/`name` if that exists, even if it has braces or stars in it, else glob(name, root).
+/// Returns only `root`/`name` if that exists, even with braces or stars in it, else glob(name, root). Throws as glob.
 std::vector<std::filesystem::path> paths_named(const std::string& name, const std::filesystem::path& root);
 
 }  // namespace foretime

@@ -11,8 +11,8 @@ namespace foretime {
 double kendall_tau_b(std::span<const double> a, std::span<const double> b);
 
 /// Returns the τ-b of an oracle that predicts the mean run time of each configuration: candidates of equal hash differ
-/// only by measurement noise. Candidates that failed (infinite run time) are left out. 1 if no configuration repeats;
-/// NaN for fewer than two candidates and equal run times. Throws DataError if the lengths differ.
+/// only by measurement noise. Candidates that failed (infinite run time) are left out. NaN if fewer than two are left
+/// or their run times are all equal; else 1 if no configuration repeats. Throws DataError if the lengths differ.
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes);
 
 }  // namespace foretime

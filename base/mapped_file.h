@@ -31,8 +31,8 @@ class MappedFile {
 
  private:
   const std::byte* address_ = nullptr;
-  uint64_t start_ = 0, size_ = 0;
-  size_t slot_ = 0;
+  uint64_t start_ = 0, size_ = 0;  // start in the file, a multiple of the page size, and length, in bytes
+  size_t slot_ = 0;                // number of the mapping's entry in the signal handler's table
 };
 
 }  // namespace foretime

@@ -20,6 +20,7 @@ void flush_output();
 /// Flushes standard output and then writes `text` unchanged to standard error, so that a log with both streams keeps
 /// their order. Never throws for a stream that cannot be written.
 void print_message(std::string_view text);
+/// Prints a format with its arguments by the other print_message().
 template <class First, class... Rest>
 void print_message(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {
   print_message(std::string_view(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)));

@@ -29,11 +29,11 @@ class TableColumns {
   size_t width_of(size_t column) const;
 
   size_t width_;
-  std::vector<size_t> widths_;  // characters
+  std::vector<size_t> widths_;  // [columns] characters of the widest cell
 };
 
-/// Returns `rows`, the header first, as a table with a line of hyphens under the header. It is divided into blocks that
-/// fit `width` columns of a terminal (TableColumns); 0: one block.
+/// Returns `rows`, one or more, the header first, as a table with a line of hyphens under the header. It is divided
+/// into blocks that fit `width` columns of a terminal (TableColumns), with empty lines between them; 0: one block.
 std::string format_table(const std::vector<std::vector<std::string>>& rows, size_t width = 0);
 
 }  // namespace foretime

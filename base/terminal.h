@@ -22,8 +22,9 @@ size_t output_width();
 size_t text_width(std::string_view text);
 /// Returns the first `width` characters of a line. If more follow, the last of these characters is replaced by ….
 std::string cut_to_width(std::string_view line, size_t width);
-/// Wraps lines of "name   value", indented or not, to `width` columns: a longer value continues under its first
-/// character, broken at a space if possible. Every line then has a line end. Width 0: returns the text unchanged.
+/// Wraps lines of "name   value", indented or not, to `width` columns, at spaces if possible. A line continues
+/// under its value (under its name if the value begins in the right half). Every line then has a line end. Width 0:
+/// returns the text unchanged.
 std::string folded(std::string_view text, size_t width);
 
 }  // namespace foretime

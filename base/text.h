@@ -23,12 +23,12 @@ class LineSplitter {
   void finish(const Take& take);
 
  private:
-  void end_line(const Take& take);
+  void end_line(const Take& take);  // passes line_ on, also if it is empty, and begins the next line
 
   size_t limit_;
   bool carriage_returns_;
-  std::string line_;
-  bool cut_ = false, after_return_ = false;
+  std::string line_;                         // the line gathered so far
+  bool cut_ = false, after_return_ = false;  // line_ lacks bytes beyond limit_; the last byte was a \r that ends lines
 };
 
 /// Returns `text` with invalid UTF-8 replaced by U+FFFD and without control characters other than tab, for terminals

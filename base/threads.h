@@ -23,8 +23,8 @@ class OneOpenMpThread {
 
 /// Runs parts 0 … parts - 1 on `threads` threads, including the caller; each thread takes the next remaining part.
 /// Returns when all parts are done. `worker` is called once in each thread and returns the function that runs a part,
-/// so that the parts of a thread can share memory. If not enough threads can be started, fewer do the work. If a part
-/// throws, no further part is begun, and the exception of the part with the lowest number is rethrown.
+/// so that the parts of a thread can share memory. If not enough threads can be started, fewer do the work. If `worker`
+/// or a part throws, no further part is begun, and the exception of the part with the lowest number is rethrown.
 void parallel_for(int64_t parts, int32_t threads, const std::function<std::function<void(int64_t part)>()>& worker);
 
 }  // namespace foretime

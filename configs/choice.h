@@ -26,9 +26,9 @@ concept Choice = std::is_enum_v<T> && requires(T value) {
 /// Returns the words of a comma-separated list of enumerators, each without a final underscore: auto, cpu and cuda for
 /// "auto_, cpu, cuda".
 std::vector<std::string> split_words(std::string_view list);
-/// Returns the word at `index` of such a list; "" beyond the list's end.
+/// Returns the word at `index` of such a list of enumerators; "" beyond the list's end.
 std::string word_at(std::string_view list, size_t index);
-/// Returns the index of a word in such a list; nullopt if the list does not have it.
+/// Returns the index of a word in such a list of enumerators; nullopt if the list does not have the word.
 std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word);
 
 template <Choice T>

@@ -130,7 +130,8 @@ void Loader::read_document(const std::string& yaml, const std::string& origin) {
 void Loader::read_map(const YAML::Node& map, const std::string& prefix, const std::string& origin) {
   for (const auto& item : map) {
     const std::string place = place_of(item.first, origin);
-    if (!item.first.IsScalar()) fail(place, "{}found a key that is not a name", prefix);
+    if (!item.first.IsScalar())
+      fail(place, "{}{}found a key that is not a name", parent_of(prefix), prefix.empty() ? "" : ": ");
     const std::string key = prefix + item.first.Scalar();
     const auto [earlier, is_new] = seen_.emplace(key, place);
     if (!is_new) fail(place, "{}: found a second time, first at {}", key, earlier->second);

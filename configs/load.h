@@ -11,9 +11,9 @@
 namespace foretime::configs {
 
 /// Reads a YAML file over the defaults and applies `a.b=value` overrides in order. Checks every bound, that no settings
-/// of unused model types are set, and that settings do not contradict each other. An override's value that starts with
-/// [ { " or ' is YAML, any other is taken literally; a single string means a list of one. Throws SettingsError, and
-/// StorageError if the storage fails.
+/// of unused model types are set (unless a later override chose another type), and that settings do not contradict each
+/// other. An override's value that starts with [ { " or ' is YAML, any other is taken literally; a single string means
+/// a list of one. Throws SettingsError, and StorageError if the storage fails.
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 /// Reads settings from YAML text as load_settings does; `origin` names the text in messages.
@@ -24,7 +24,7 @@ Settings parse_settings(const std::string& yaml, const std::string& origin,
 /// `settings` unchanged for an unknown key, a malformed value, and any setting out of bounds; contradictions pass.
 void apply_override(Settings& settings, const std::string& key, const std::string& value);
 
-/// Changes some keys of the same settings repeatedly, as apply_override on a copy, but reads and checks those alone.
+/// Changes some keys of the same settings repeatedly, as apply_override on a copy, but checks only the changed keys.
 class Variation {
  public:
   /// Takes the settings to vary. Throws SettingsError if one is out of bounds.

@@ -151,6 +151,16 @@ bool begins_with_tab(const std::string& yaml, int line) {
 
 }  // namespace
 
+bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
+  try {
+    for (const auto& item : parse_yaml(read_yaml_text(file.string()), file.string()))
+      if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
+  } catch (const SettingsError&) {
+    // Whoever reads it as settings says what is wrong with it.
+  }
+  return false;
+}
+
 std::string place_of(const YAML::Node& node, const std::string& origin) {
   return is_override(origin) || node.Mark().line < 0 ? origin : fmt::format("{}:{}", origin, node.Mark().line + 1);
 }
@@ -207,7 +217,8 @@ std::vector<YamlEntry> items_of(const YamlEntry& map, const std::string& origin,
   std::map<std::string, std::string> seen;
   for (const auto& item : map.node) {
     const std::string place = place_of(item.first, origin);
-    if (!item.first.IsScalar()) fail({prefix, item.first, place}, "found a key that is not a name");
+    if (!item.first.IsScalar())
+      fail({prefix.substr(0, prefix.rfind('.')), item.first, place}, "found a key that is not a name");
     const std::string name = item.first.Scalar();
     const YamlEntry entry{prefix + name, item.second, place};
     const auto [earlier, is_new] = seen.emplace(name, place);

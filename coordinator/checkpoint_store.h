@@ -73,7 +73,7 @@ class CheckpointStore {
   /// Removes best.json, the record of mark_best(), if it exists.
   void unmark_best();
   /// Removes all checkpoints but the newest `last` and, if `keep_best` is set, best_step(). Also removes folders
-  /// damaged-… of steps up to that of the newest checkpoint.
+  /// damaged-… of steps up to that of the newest checkpoint. Throws RunError if `keep_best` and best.json is damaged.
   void prune(int64_t last, bool keep_best);
   /// Removes all checkpoints, folders damaged-… and best.json. Other files in the folder stay.
   void clear();
@@ -94,7 +94,7 @@ std::optional<std::filesystem::path> folder_of_checkpoints(const std::filesystem
 /// newest. Throws RunError if there is no complete checkpoint, else as CheckpointStore::read does.
 StoredCheckpoint read_checkpoint(const std::filesystem::path& path);
 /// Reads the checkpoint of read_checkpoint() or, if it is damaged or missing, another one of the same run, as
-/// CheckpointStore::read_intact does.
+/// CheckpointStore::read_intact does. Throws RunError if there is no complete checkpoint or best.json is damaged.
 StoredCheckpoint read_intact_checkpoint(const std::filesystem::path& path, const CheckpointStore::Warn& warn);
 
 }  // namespace foretime::coordinator

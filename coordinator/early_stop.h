@@ -10,12 +10,12 @@ namespace foretime::coordinator {
 /// Follows one metric over evaluations: the best value and its step, and whether training should stop.
 class EarlyStop {
  public:
-  /// A value is the best if it is better than all before by more than `min_delta`. Training should stop after
-  /// `patience` evaluations in succession without a best value; 0: never.
+  /// A value becomes the best if it is the first, or better than the best so far by more than `min_delta`. Training
+  /// should stop after `patience` evaluations in succession without a new best value; 0: never.
   EarlyStop(bool maximize, int64_t patience, double min_delta)
       : maximize_(maximize), patience_(patience), min_delta_(min_delta) {}
 
-  /// Adds the value of the evaluation at `step`. Returns whether it is the best so far; NaN never is.
+  /// Adds the value of the evaluation at `step`. Returns whether it became the best; NaN never does.
   bool observe(int64_t step, double value) {
     const double gain = !best_ ? std::numeric_limits<double>::infinity() : maximize_ ? value - *best_ : *best_ - value;
     if (!std::isnan(value) && gain > min_delta_) {

@@ -16,7 +16,7 @@ namespace foretime::coordinator {
 void pack_collection(comm::Communicator& comm, const std::filesystem::path& file,
                      const std::vector<data::GroupHeader>& headers, const data::PackOptions& options);
 
-/// Returns rank 0's `headers` on every rank. Every rank calls it; `headers` of other ranks are ignored.
+/// Returns rank 0's `headers`, without featurizers, on every rank. Every rank calls it; other `headers` are ignored.
 std::vector<data::GroupHeader> share_headers(comm::Communicator& comm, const std::vector<data::GroupHeader>& headers);
 
 }  // namespace foretime::coordinator

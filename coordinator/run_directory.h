@@ -15,13 +15,13 @@
 
 namespace foretime::coordinator {
 
-/// Holds hashes of a run's data set (sharding::DatasetIndex): of all groups, and of those of training and validation.
+/// Holds hashes of a run's data set (sharding::DatasetIndex).
 struct DataFingerprints {
-  uint64_t all = 0, training = 0;
+  uint64_t all = 0, training = 0;  // hash of all groups; hash of the groups of training and validation
 };
 
 /// Throws configs::SettingsError if `folder` holds files that a run would replace, append to or remove, and is not the
-/// folder of a run, which the first line of config.yaml marks. A folder that does not exist is allowed.
+/// folder of a run, which the first line of config.yaml marks. A missing folder is allowed. Throws as open_foreign.
 void require_run_or_empty_folder(const std::filesystem::path& folder);
 
 /// Manages the folder of a run on rank 0: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv,
@@ -43,7 +43,8 @@ class RunDirectory {
   /// Returns when all lines of metrics.jsonl are on disk. Must be called before a checkpoint is written, since a run
   /// that resumes from it does not write these lines again.
   void sync_metrics();
-  /// Removes the lines of metrics.jsonl whose step is larger than `step`, and lines that are no JSON objects.
+  /// Removes the lines of metrics.jsonl whose step is larger than `step`, and lines that are no JSON objects or
+  /// whose step is no number. A line without a step is kept.
   void rewind_metrics(int64_t step);
   /// Writes the file `name` of the folder atomically.
   void write(const std::string& name, const std::string& text);
@@ -54,7 +55,7 @@ class RunDirectory {
   bool restarts_empty_run_ = false;
   bool has_metrics_ = false;  // lines were appended, so metrics.jsonl must exist
 
-  /// Returns the size of metrics.jsonl in bytes; 0 if it does not exist. Throws StorageError if it has been removed.
+  /// Returns the size of metrics.jsonl in bytes; 0 if it never existed. Throws FileError if it has been removed.
   uint64_t size_of_metrics() const;
 };
 
@@ -91,7 +92,7 @@ class ResourceMeter {
 
 /// Writes `folder`/resources.json.
 void write_run_resources(const std::filesystem::path& folder, const RunResources& resources);
-/// Reads `folder`/resources.json; nullopt if it is missing or damaged.
+/// Reads `folder`/resources.json; nullopt if it is missing or damaged. Throws the errors of read_foreign.
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder);
 
 }  // namespace foretime::coordinator

@@ -56,10 +56,10 @@ class RunLock {
   /// Renews the modification time of run.lock at each LockTimes::beat until the destructor runs.
   void beat();
 
-  std::filesystem::path path_;
+  std::filesystem::path path_;  // path of run.lock
   LockTimes times_;
-  Descriptor file_;
-  bool kernel_locks_ = true;
+  Descriptor file_;           // run.lock, open and, where possible, locked
+  bool kernel_locks_ = true;  // true: the kernel holds the lock
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "configs/settings.h"
-#include "jobs/sweep/sweep.h"
+#include "jobs/sweep/setting_overrides.h"
 
 /// Describes experiments: models trained on growing shares of the same data with several seeds, evaluated on the same
 /// test groups, next to baselines. docs/reference/experiment-files.md has the grammar.
@@ -50,7 +50,8 @@ struct ExperimentEntry {
   XgboostSettings xgboost = {};
   std::optional<configs::Settings> own = {};  // settings of the entry's settings file, with the experiment's overrides
 
-  /// Returns the label as a file name: lower-case letters and digits, with - for others; "entry" if none is left.
+  /// Returns the label as a file name: lower-case letters and digits, with one - for the other characters between two
+  /// of them; "entry" if the label has neither letters nor digits.
   std::string slug() const;
   bool is_learned() const { return kind == EntryKind::model || kind == EntryKind::xgboost; }
 };
@@ -87,20 +88,21 @@ struct FoldRule {
 
 /// Holds an experiment: the content of a file, or of one part of a file.
 struct Experiment {
-  std::string origin, name, part, variant, title, description;  // part: "" in a file without parts; origin: file name
-  configs::Settings base;                                       // settings of all entries without a settings file
+  std::string origin, name;        // file in messages; name of the experiment
+  std::string part, variant;       // chosen part and variant; "" in a file without parts, without a variant
+  std::string title, description;  // texts for the summary
+  configs::Settings base;          // settings of all entries without a settings file
   std::vector<ExperimentEntry> entries;
   // Overrides of the variant, then of the command line, applied after each entry's settings.
   std::vector<jobs::SettingOverride> last;
   std::vector<double> fractions;  // shares of the training candidates, 0 to 1, ascending
   std::vector<uint64_t> seeds;
   FoldRule folds;
-  std::vector<std::string> sets;  // evaluated sets: test, valid or holdout
-  std::vector<std::string>
-      metrics;                  // ordered as in the order of the tables; the first one is the experiment's main metric
-  std::vector<Column> columns;  // columns of the main table; default: each metric over all groups
-  bool has_columns = false;     // the file has the key columns
-  std::string remeasured;       // .npz of second measurements, relative to data.root; "": none
+  std::vector<std::string> sets;          // evaluated sets: test, valid or holdout
+  std::vector<std::string> metrics;       // names, the experiment's main metric first
+  std::vector<Column> columns;            // columns of the main table; default: each metric over all groups
+  bool has_columns = false;               // the file has the key columns
+  std::string remeasured;                 // .npz of second measurements, relative to data.root; "": none
   std::vector<std::string> requirements;  // paths relative to data.root; the part is skipped if one is missing
   std::string submission;                 // TpuGraphs collection of all lines for the contest, or by_name; "": none
   std::vector<Reference> references;
@@ -112,9 +114,9 @@ struct Experiment {
 
 /// Holds the content of an experiment's file.
 struct ExperimentFile {
-  std::string origin, name, variant, title, description;
-  bool has_parts = false;         // the file has the key parts
-  std::vector<Experiment> parts;  // ordered as in the order of the file; one experiment if the file has no parts
+  std::string origin, name, variant, title, description;  // origin: file in messages; variant: "" without one
+  bool has_parts = false;                                 // the file has the key parts
+  std::vector<Experiment> parts;                          // parts of the file; one if it has none
 };
 
 /// Holds the choices of the command line. Empty members, and 0 seeds, choose what the file says.
@@ -133,7 +135,7 @@ struct ExperimentChoice {
 std::filesystem::path find_experiment(const std::string& name);
 
 /// Reads an experiment's file. Parts without a chosen entry are omitted. Throws ExperimentError and
-/// configs::SettingsError naming file, line (or override) and key.
+/// configs::SettingsError naming file, line (or override) and key; StorageError if the storage fails.
 ExperimentFile load_experiments(const std::filesystem::path& file, const ExperimentChoice& choice = {});
 /// Parses the text of an experiment's file, as load_experiments does. Messages name the file `origin`; settings files
 /// are looked up in `folder`.

@@ -38,10 +38,10 @@ struct GroupPredictions {
 using Predictions = std::vector<GroupPredictions>;
 
 /// Returns the groups of `sets` (test, valid, holdout) in a rankings.csv, by name. Rows without a run time are skipped;
-/// the column `level` may be missing. Throws data::DataError for a missing or damaged file, or one without such groups.
+/// the column `level` may be missing. Throws as read_foreign, and DataError for a missing or damaged file or no groups.
 Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& sets);
 /// Returns the test groups without run times, by name; ids are candidate numbers, and `measured` is empty. Returns an
-/// empty list if there are none. Throws data::DataError for a missing or damaged file.
+/// empty list if there are none. Throws DataError for a missing or damaged file, and the errors of read_foreign.
 Predictions read_unlabelled(const std::filesystem::path& file);
 
 using Metrics = std::map<std::string, double>;
@@ -59,7 +59,7 @@ Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
 Predictions joined(const std::vector<Predictions>& seeds);
 
 /// Reads the second measurements of an .npz with the members id and runtime. Returns run times by candidate id. Throws
-/// data::DataError if the file is damaged or a run time is not finite and above 0.
+/// DataError if the file is damaged or a run time is not finite and above 0; StorageError if the storage fails.
 std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& file);
 
 /// Holds second measurements of candidates as predictions of the first, which no model can be expected to exceed.

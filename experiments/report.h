@@ -10,9 +10,9 @@
 /// the main table, in this order; times are in milliseconds.
 namespace foretime::experiments {
 
-/// Returns the columns of `groups`; NaN if the metric is undefined or the column has none of the groups.
+/// Returns the values over `groups`; NaN if the metric is undefined or the column has none of the groups.
 std::vector<double> column_values(const Results& results, const Predictions& groups);
-/// Returns the columns of a trial, including the metrics of its run (seconds, memory).
+/// Returns the values of a trial, including the metrics of its run (seconds, memory).
 std::vector<double> column_values(const Results& results, const TrialResult& trial);
 /// Returns the spread of each column over the seeds of an entry with one share of training data, without NaN values.
 std::vector<Spread> column_spreads(const Results& results, size_t entry, double fraction);
@@ -25,7 +25,7 @@ std::vector<double> reference_columns(const Results& results, const Reference& r
 /// Returns the title of a column, by default that of the metric with the unit.
 std::string column_title(const Column& column, const TimeUnit& unit);
 
-/// Returns the columns of trials and joined seeds as CSV: entry, kind, fraction, seed, column, metric, set, value.
+/// Returns defined values of trials and joined seeds as CSV: entry, kind, fraction, seed, column, metric, set, value.
 std::string columns_csv(const Results& results);
 
 /// Returns the main table, the header first: the columns of each entry with the largest share of training data, as mean
@@ -66,7 +66,7 @@ struct Submission {
 };
 
 /// Returns the submission of the learned entry whose first column has the best mean over its seeds with the largest
-/// share of training data; empty if none is requested or no learned entry has a value. Throws data::DataError if the
+/// share of training data; empty if none is requested or no learned entry has a value. Throws DataError if the
 /// entry's runs ranked no test groups without run times, or different ones by seed, or a group's collection is unknown.
 Submission make_submission(const Results& results, const std::vector<Trial>& trials);
 
@@ -80,7 +80,7 @@ struct PartReport {
 };
 
 /// Writes the files of write_report and, if there is a submission, submission.csv into `out`, and prints the tables on
-/// stdout. Writes nothing if no trial is complete. Throws as write_report and make_submission do.
+/// stdout. Writes no file if no trial is complete. Throws as write_report and make_submission do.
 PartReport report_part(Results results, const std::vector<Trial>& trials, const std::filesystem::path& out);
 
 /// Writes summary.md with the main tables of all parts into `out`, and submission.csv with all lines if a part has a

@@ -47,7 +47,7 @@ struct Results {
   /// resources.json. The folds of an entry, share and seed become one TrialResult. Throws as read_rankings does.
   void add(const Trial& trial, const std::filesystem::path& folder, double seconds);
   /// Sets `ceiling` and `drifted` for the groups of the first trial. Called after the last add(). Does nothing without
-  /// experiment.remeasured or trials. Throws data::DataError if the file has none of the candidates.
+  /// experiment.remeasured or trials. Throws DataError if the file has none of the candidates, or as read_remeasured.
   void compare_remeasured();
 
   /// Returns the results of an entry and share, one for each seed that is complete.

@@ -107,7 +107,7 @@ struct Fold {
 };
 
 /// The experiment's folds, by its FoldRule over the groups sorted by name; empty where it has none. Reads headers.
-/// Throws data::DataError where groups lie in packed collections, share a name, or are fewer than folds.
+/// Throws DataError where groups lie in packed collections, share a name, or are fewer than folds.
 std::vector<Fold> make_folds(const Experiment& experiment) {
   const auto& rule = experiment.folds;
   if (rule.count == 0) return {};

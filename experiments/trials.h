@@ -23,22 +23,22 @@ struct Trial {
   size_t entry = 0;     // index in Experiment::entries
   double fraction = 1;  // share of the training candidates
   uint64_t seed = 1;
-  configs::Settings
-      settings;  // the same as for `foretime train`; also for other kinds, for which they select candidates
+  configs::Settings settings;    // settings of `foretime train`; others than models take candidates and seed
   std::filesystem::path folder;  // OUT/trials/SLUG/fraction-F/seed-S, with folds …/fold-N
   int64_t fold = -1;             // number of the fold, from 0; -1: no folds
 };
 
 /// Returns all trials, with folders below `out`, by seed, decreasing share, entry and fold. Reads headers if there are
 /// folds. Throws ExperimentError if settings contradict each other or entries would be evaluated on different
-/// candidates; data::DataError if folds have too few groups, packed groups, or two groups of one name.
+/// candidates; DataError if folds have too few groups, packed groups, or two groups of one name.
 std::vector<Trial> trials_of(const Experiment& experiment, const std::filesystem::path& out);
 
 /// Returns a text such as "GCN, 25 % of the training data, seed 2, fold 0".
 std::string describe(const Experiment& experiment, const Trial& trial);
 
 /// Returns all that a trial's predictions depend on except the contents of files, as text: kind and parameters of its
-/// entry, and all settings except those about where and how fast it runs.
+/// entry, and all settings except those about where and how fast it runs. An entry that is no model also leaves out the
+/// settings of models and their training.
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings);
 
 /// Returns the text of trial_key without test groups and feature files of boosted trees, which are always trained.
@@ -51,7 +51,7 @@ struct TrialRecord {
   std::string training;  // training_record_key of the trial
   double seconds = 0;    // duration of the last attempt
 };
-/// Reads trial.json; nullopt if it or rankings.csv is missing, or it is damaged.
+/// Reads trial.json; nullopt if it or rankings.csv is missing, or it is damaged. Throws the errors of read_foreign.
 std::optional<TrialRecord> read_trial_record(const std::filesystem::path& folder);
 void write_trial_record(const std::filesystem::path& folder, const TrialRecord& record);
 /// Returns TrialRecord::key: the content id of trial_key and of the fingerprint of all groups.
@@ -61,7 +61,8 @@ std::string training_record_key(const ExperimentEntry& entry, const configs::Set
                                 uint64_t training_fingerprint);
 
 /// Returns the trials of entries of kind model as jobs of one sweep, in the order of the trials, with `resources` and
-/// names EXPERIMENT/SLUG/fraction-F/seed-S. Throws ExperimentError if there is none or trainer.metric is unknown.
+/// names EXPERIMENT/SLUG/fraction-F/seed-S[/fold-N]. Throws ExperimentError if there is none, or the trials cannot be
+/// compared by trainer.metric (configs::find_metric_conflict).
 jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Resources& resources,
                      int64_t priority);
 
@@ -78,7 +79,7 @@ struct Collection {
 };
 
 /// Finds the jobs of `sweep`, made by sweep_of for these trials, in a queue. `runs` is the run root of the agents as
-/// seen by this machine. Throws jobs::JobsError if a successful job has no rankings.csv there.
+/// seen by this machine. Throws jobs::JobsError if a successful job has no rankings.csv there, and the reader's errors.
 Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
                    jobs::QueueReader& reader, const std::filesystem::path& runs);
 
@@ -94,7 +95,7 @@ struct TrialState {
 class TrialStates {
  public:
   /// Returns the state of a trial of `entry`. Throws configs::SettingsError if the trial's folder holds a trial with
-  /// other settings or data, unless `overwrite` is set; data::DataError if the data cannot be listed.
+  /// other settings or data, unless `overwrite` is set; DataError if the data cannot be listed.
   TrialState find(const ExperimentEntry& entry, const Trial& trial, bool overwrite);
 
  private:
@@ -104,7 +105,8 @@ class TrialStates {
 };
 
 /// Runs the incomplete trials one after another: models on all ranks, other entries on rank 0. An interrupted training
-/// continues. All ranks call it. Returns false if a training was pre-empted. Throws as TrialStates::find does.
+/// continues. All ranks call it. Returns false if a training was pre-empted. Throws as TrialStates::find,
+/// coordinator::RunLock and worker::train_model do.
 bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, bool overwrite,
                 comm::Communicator& comm);
 

@@ -80,11 +80,11 @@ struct PackRequest {
 /// (without xTIMES for one). VALUES are the upper bits of a float32 each, with equally many base64url digits. Returns
 /// "" if nothing fits, and for an empty history. docs/reference/jobs.md documents the format.
 std::string pack(const History& history, const PackRequest& request);
-/// Parses a packed history; values become the shortest decimal numbers with the same packed form. `most` limits the
-/// points that later calls of add() keep, as in the constructor. Throws HistoryError for text of another form.
+/// Parses a packed history; each value becomes the shortest decimal number with its packed form. Series after
+/// History::kSeries are left out. `most` limits later calls of add(). Throws HistoryError for text of another form.
 History unpack(const std::string& text, size_t most = 0);
 
-/// Returns CSV: the header "step,NAME,…", then a line for each step of any series; missing values are empty.
+/// Returns CSV: "step,NAME,…", then a line for each step of any series; empty: no value; numbers may be nan or inf.
 std::string to_csv(const History& history);
 /// Returns {"loss": {"steps": […], "values": […]}, …}; null replaces numbers that are not finite. Series of more points
 /// than `most` are `thinned`; 0: no limit.

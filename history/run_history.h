@@ -23,10 +23,10 @@ bool is_run(const std::filesystem::path& folder, const std::filesystem::path& ru
 std::filesystem::path file_of_run(const std::filesystem::path& folder, const std::filesystem::path& run,
                                   const std::string& name);
 
-/// Returns the numbers of the lines of kinds "train" and "eval" of a run's metrics.jsonl, or else of a job's attempts
-/// in their order. Attempts each continue from a checkpoint of an earlier one: of repeated steps the last one counts.
-/// Other lines, such as the last one of a killed run, are skipped. Throws HistoryError if the folder has neither a run
-/// nor attempts, and FileError, also if the files have more than `most_bytes` bytes together.
+/// Returns the numbers (not `straggler_rank`) of the lines of kinds "train" and "eval" of a run's metrics.jsonl, or
+/// else of a job's attempts in their order. Attempts each continue from a checkpoint of an earlier one: of repeated
+/// steps the last one counts. Other lines, such as the last one of a killed run, are skipped. Throws HistoryError if
+/// the folder has neither a run nor attempts, and FileError, also if all files have more than `most_bytes` bytes.
 History read_run(const std::filesystem::path& folder, const std::filesystem::path& run = {},
                  uint64_t most_bytes = kMostMetrics);
 

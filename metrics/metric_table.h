@@ -38,7 +38,7 @@ struct Metric {
   double (*value)(const GroupValues&) = nullptr;
   bool lower_is_better = false;
   bool time = false;            // has the unit of the run times
-  bool percent = false;         // is a fraction
+  bool percent = false;         // is a fraction, which tables show in percent
   bool of_predictions = false;  // needs predicted run times
   Mean mean = Mean::groups;
   bool of_runs = true;         // evaluations of a run report the metric as SET/NAME, such as valid/mae

@@ -21,7 +21,8 @@ class StatisticsAccumulator {
   /// logarithms if `log` is set. The columns must match the schema (BrokenInvariant).
   void add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles);
 
-  /// Sums, minima and maxima to be reduced over ranks, float64 on the CPU. Without groups: 0, infinity, -infinity.
+  /// These three return tensors to be reduced over ranks in place, float64 on the CPU: by sum, by minimum, by maximum.
+  /// Without groups their elements are 0, infinity, -infinity.
   torch::Tensor sums() { return sums_; }
   torch::Tensor minima() { return minima_; }
   torch::Tensor maxima() { return maxima_; }

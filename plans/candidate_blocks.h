@@ -32,7 +32,7 @@ class CandidateBlocks {
   int64_t candidates() const { return candidates_; }
   /// Returns the division by class `q`.
   const Blocks& operator[](int32_t q) const { return blocks_[q]; }
-  int64_t count(int32_t q) const { return blocks_[q].count(); }
+  int64_t count(int32_t q) const { return blocks_[q].count(); }  // number of blocks of class q
 
  private:
   /// Divides the candidates by their codes in column `column` of layout.codes: their layouts at one configurable node.

@@ -76,7 +76,7 @@ std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, con
                                                    const NodeSubset& subset);
 
 /// Returns the subgraph that `nodes` induce in a layout group as a separate group with copied arrays: the reference for
-/// a NodeSubset. It has all candidates of the group. Throws BrokenInvariant as make_plan_source does.
+/// a NodeSubset. It has all candidates of the group. Throws BrokenInvariant for another kind or invalid nodes.
 data::Group induced_group(const data::Group& group, std::span<const int32_t> nodes);
 
 // Plans of some candidates at a time, for scoring many candidates in bounded memory.
@@ -89,7 +89,7 @@ class PieceSize {
 
   /// Returns the number of candidates of the next plan.
   int64_t candidates() const { return candidates_; }
-  /// Adapts the number of candidates to the size of the last plan.
+  /// Adapts the number of candidates to the size of the last plan; without shared states the number stays.
   void observe(const MessagePlan& plan);
 
   /// Returns the size of a plan: states of its largest level or, if more, a 16th of the last readout stage's entries.

@@ -39,7 +39,8 @@ struct Scored {
 class Target {
  public:
   virtual ~Target() = default;
-  /// Scores the candidates of `work`. Throws DataError for candidates that do not fit.
+  /// Scores the candidates of `work`; a text that cannot be scored gets +infinity. Throws DataError for layouts or
+  /// tiles that graph or model do not allow, and WrongKind if all records are for the other kind of device.
   virtual Scored score(const Work& work) const = 0;
   /// Returns whether several requests may be scored in one call, because scores do not depend on other candidates.
   virtual bool joins_requests() const = 0;
@@ -73,9 +74,9 @@ class Batcher {
     int64_t candidates = 0;                       // candidates of all requests
     std::vector<Request> requests;
   };
-  void run();
-  static void score(Batch& batch);
-  static void score_joined(Batch& batch);
+  void run();                              // takes and scores batches until the destructor; the body of a thread
+  static void score(Batch& batch);         // answers the requests: jointly, or each alone if that fails
+  static void score_joined(Batch& batch);  // answers all requests by one call of the target, and throws its error
 
   const std::chrono::microseconds window_;
   const int64_t most_;

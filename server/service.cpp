@@ -43,7 +43,7 @@ void read_query(const HttpRequest& request, ScoreRequest& score) {
   for (const auto& [name, value] : request.query) {
     if (name != "top") throw DataError("query: {}: no such parameter, expected top", name);
     score.top = parse_number<int64_t>(value);
-    if (score.top.value_or(-1) < 0) throw DataError("query: top: expected a whole number from 0");
+    if (score.top.value_or(-1) < 0) throw DataError("query: top: found {:.40}, expected a whole number from 0", value);
   }
 }
 

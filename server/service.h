@@ -38,7 +38,7 @@ class Service : public HttpHandler {
     RecentStore<WorkloadTarget> workloads;
     const std::shared_ptr<const Target> tir;
   };
-  std::shared_ptr<Served> served() const;
+  std::shared_ptr<Served> served() const;  // the present model
   HttpResponse open_graph(Served& served, const HttpRequest& request);
   HttpResponse open_workload(Served& served, const HttpRequest& request);
   HttpResponse score_graph(Served& served, const HttpRequest& request, const std::string& id);

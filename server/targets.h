@@ -26,7 +26,7 @@ class GraphTarget : public Target {
   bool joins_requests() const override { return joins_; }
 
   const inference::GraphScorer& scorer() const { return scorer_; }
-  const data::NodeNames& names() const { return names_; }
+  const data::NodeNames& names() const { return names_; }  // a graph from JSON has no names
   /// Returns the weight of the graph for the limit of memory: nodes + edges / 16.
   int64_t weight() const { return weight_; }
 
@@ -38,7 +38,7 @@ class GraphTarget : public Target {
   int64_t weight_;
   inference::GraphScorer scorer_;
   data::NodeNames names_;
-  bool layouts_, joins_;
+  bool layouts_, joins_;  // scores layouts rather than tiles; result of joins_requests()
 };
 
 /// Scores tuning records of a workload.
@@ -51,7 +51,7 @@ class WorkloadTarget : public Target {
   bool joins_requests() const override { return joins_; }
 
   const data::ComputeDag& dag() const { return scorer_.dag(); }
-  double operations() const { return operations_; }
+  double operations() const { return operations_; }  // arithmetic operations (ComputeDag::flops)
 
  private:
   inference::WorkloadScorer scorer_;

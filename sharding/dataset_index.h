@@ -51,8 +51,8 @@ data::CandidateKind candidate_kind(configs::DataFormat format);
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
 
 /// Makes the index of data.train, data.valid and data.test from the headers of their files. `columns` is the number of
-/// columns of loop graphs (data::make_featurizer). Throws data::DataError if a file is damaged or outside of
-/// data.allowed_roots, or if groups differ in the number of node features; configs::SettingsError as count_parts does.
+/// columns of loop graphs (data::make_featurizer). Throws DataError if a file is missing, damaged or not allowed, or if
+/// groups differ in the number of node features; StorageError; configs::SettingsError as count_parts does.
 DatasetIndex make_dataset_index(const configs::Settings& settings, int64_t columns = 0);
 
 /// Returns the number and some names of the groups of `role` whose contents are also trained on, as text; "" if none.
@@ -68,12 +68,12 @@ std::string serialize(const DatasetIndex& dataset);
 DatasetIndex parse_dataset_index(const std::string& bytes, const data::FeaturizerPtr& featurizer = {});
 
 /// Checks by fingerprint that this rank sees the groups `entries` as rank 0 listed them. `admit` checks each file
-/// (data::list_groups). Throws data::DataError naming the file and the difference.
+/// (data::list_groups). Throws DataError naming the file and the difference, and the errors of data::list_groups.
 void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entries, const data::FileCheck& admit = {});
 
-/// Returns a check that throws data::DataError for a file that does not exist or is outside of the folders of
+/// Returns a check that throws DataError for a file that does not exist or is outside of the folders of
 /// data.allowed_roots, with symbolic links and `..` resolved; an empty function if the setting is empty. Throws
-/// data::DataError if one of the folders does not exist.
+/// DataError if one of the folders does not exist. Both throw StorageError if the storage fails.
 data::FileCheck allowed_roots_check(const configs::DataSettings& settings);
 
 // Layout graphs whose sizes are known before their files exist, for `foretime plan`.
@@ -93,8 +93,8 @@ struct SizeList {
 };
 
 /// Reads a CSV file: a header line with the columns nodes and edges, and optionally configurable, candidates and name,
-/// in any order; then one line for each graph. Throws data::DataError naming file, line and column for an unknown
-/// column, a wrong number or a list without graphs; configs::SettingsError as count_parts does.
+/// in any order; then one line for each graph. Throws DataError naming file, line and column for a missing, repeated or
+/// unknown column, a wrong number or a list without graphs; and the errors of read_csv and count_parts.
 SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
                         const SizeAssumptions& assumptions = {});
 

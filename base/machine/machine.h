@@ -12,13 +12,13 @@ namespace foretime {
 
 /// Holds cache sizes in bytes; nullopt if the system does not report them.
 struct CacheSizes {
-  // l1: data cache; l3: the last level above the second, which cores share; line: length of a cache line
-  std::optional<int64_t> l1, l2, l3, line;
+  std::optional<int64_t> l1, l2;    // data cache of the first level; cache of the second level
+  std::optional<int64_t> l3, line;  // last level above the second, which cores share; length of a cache line
 };
 
 /// Holds clock rates in MHz; nullopt if the system does not report them.
 struct ClockRates {
-  std::optional<double> now, base, highest;
+  std::optional<double> now, base, highest;  // now: when it was read; highest: in short bursts
 };
 
 struct MachineFacts {

@@ -54,16 +54,16 @@ class BoardService : public server::HttpHandler {
   Answers::Text api(const std::string& path, const Query& query);
   /// Makes the JSON for a path below /api/. Throws HttpError, and the errors of the queue and of files.
   nlohmann::json make(const std::string& path, const Query& query);
-  nlohmann::json answer_of_runs(const std::string& path, const Query& query);
-  nlohmann::json answer_of_queue(const std::string& path, const Query& query);
-  nlohmann::json answer_of_job(const std::string& id);
+  nlohmann::json answer_of_runs(const std::string& path, const Query& query);   // paths that read files of runs
+  nlohmann::json answer_of_queue(const std::string& path, const Query& query);  // paths that read the queue alone
+  nlohmann::json answer_of_job(const std::string& id);                          // /api/job, which reads both
   /// Performs the change that the body of a POST to /api/act asks for. Returns {"text", "warnings"}. Throws HttpError.
   nlohmann::json act(const std::string& body);
   /// Returns all trials of the sweep `id` of `query`, sorted and selected by its other parameters, as CSV.
   server::HttpResponse trials_csv(const Query& query);
-  server::HttpResponse run_file(const Query& query);
+  server::HttpResponse run_file(const Query& query);  // /api/file: one of kRunFiles, as a download
   /// Returns a stream of the answers to GETs of `targets` (one per line, at most 8), at first and again after every
-  /// change; if `named`, each as {"path", "answer"}. Throws HttpError for a target without an answer.
+  /// change; if `named`, each as {"path", "answer"}. Throws HttpError for targets without answer and above 64 streams.
   server::HttpResponse live(const std::string& targets, bool named);
 
   struct Followed;

@@ -26,7 +26,8 @@ struct TrialQuery {
   int64_t from = 0, limit = 50;  // first place in the order, and number of trials from there
 };
 
-/// Adds `history` and `history_source` to a job's JSON (history_of); no history and the message if it is damaged.
+/// Sets `history` and `history_source` of a job's JSON (history_of). If the history is damaged, `history` becomes {}
+/// and `history_source` the error's message.
 void add_history(nlohmann::json& json, const jobs::JobRecord& job, const std::filesystem::path& runs);
 
 /// Returns the board's view of a queue. Records have the form of `foretime status --json`; an id may be the beginning
@@ -35,10 +36,10 @@ class QueueApi {
  public:
   /// Connects to the queue. With Start::to_read, `change` must not be called.
   explicit QueueApi(const QueueOptions& options, Start start = Start::to_read);
-  explicit QueueApi(QueueAccess access);
+  explicit QueueApi(QueueAccess access);  // uses an open connection
 
   /// Returns statistics like `foretime queue --json`, the 50 newest sweeps with their counts, 50 jobs (active ones
-  /// first, then those that come next, then ended ones), and warnings.
+  /// first, then delayed, waiting and ended ones), and warnings.
   nlohmann::json queue();
   /// Returns a sweep, the number of matching trials, and a page of at most kMostRows of them, each with its curve.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
@@ -50,8 +51,8 @@ class QueueApi {
   /// Returns trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end. Adds the
   /// best objective so far over time, and the importance of each parameter.
   nlohmann::json overview(const std::string& id);
-  /// Returns curves of the objective: those of the kBestCurves best trials, and of evenly chosen others, at most
-  /// kCurves.
+  /// Returns curves of the objective: those of the kBestCurves best trials, and of at most kCurves evenly chosen ones.
+  /// Leaves out trials without an objective or a readable history.
   nlohmann::json curves(const std::string& id);
   /// Returns depth and throughput of the queue over the last `minutes` (activity_of), and demands of waiting jobs.
   nlohmann::json activity(int64_t minutes);
@@ -59,7 +60,8 @@ class QueueApi {
   nlohmann::json job(const std::string& id, jobs::JobRecord& record);
   /// Returns {"total": number of lines ever written, "lines": the last ones, which Redis keeps} of a job's log.
   nlohmann::json log(const std::string& id);
-  /// Returns {whether it is a sweep, the whole id} for an id of a sweep or job, or its beginning.
+  /// Returns {whether it is a sweep, the whole id} for an id of a sweep or job, or its beginning. Throws JobRefused if
+  /// the beginning fits none or several.
   std::pair<bool, std::string> resolve(const std::string& prefix);
   /// Performs cancel, pause, resume, retry or priority (cli/jobs/changes.h). Throws HttpError for another action.
   Change change(const std::string& action, const std::string& id, int64_t priority);
@@ -90,7 +92,7 @@ class QueueApi {
   struct CachedSweep {
     explicit CachedSweep(const std::string& sweep) : table(sweep) {}
     TrialTable table;
-    uint64_t used = 0;
+    uint64_t used = 0;  // uses_ when the sweep was last asked for
     CachedAnswer overview{}, curves{};
     CachedOrder order{};
     CachedCounts counted{};

@@ -15,8 +15,8 @@ namespace foretime::cli {
 
 /// Holds one transition of a job (docs/reference/jobs.md, Events). Texts are "" if the event does not have the field.
 struct QueueEvent {
-  int64_t time_ms = 0;  // time by the clock of Redis
-  std::string event{}, job{}, from{}, to{}, fence{}, agent{}, why{};
+  int64_t time_ms = 0;                                                // time by the clock of Redis
+  std::string event{}, job{}, from{}, to{}, fence{}, agent{}, why{};  // states of the job: `from`, `to`
 };
 
 /// Holds the newest transitions of a queue, at most kMost, and numbers them from 0. Redis keeps about 10,000. Not
@@ -52,8 +52,8 @@ class QueueEvents {
 };
 
 /// Returns how many jobs waited and were active at the ends of 60 equal spans of the last `minutes` up to `now_ms`, and
-/// how many ended and failed in each: {"every_ms", "times", "waiting", "active", "ended", "failed"}; null for spans
-/// before the known events. `counts` are the current numbers of jobs.
+/// how many ended (cancelled ones do not count) and failed in each: {"every_ms", "times", "waiting", "active", "ended",
+/// "failed"}; null for spans before the known events. `counts` are the current numbers of jobs.
 nlohmann::json activity_of(const std::deque<QueueEvent>& events, const std::map<jobs::JobState, int64_t>& counts,
                            int64_t now_ms, int64_t minutes);
 

@@ -13,7 +13,7 @@ namespace foretime::cli {
 /// scripts than these. `subject` becomes the page's title.
 std::string report_page(const nlohmann::json& answers, const std::string& subject);
 
-/// Runs `foretime report` for a run directory, a folder of at most 24, an experiment, or a sweep or job of the queue.
+/// Runs `foretime report` for a run directory, a folder with at most 24 of them, an experiment, or a sweep or job.
 /// Writes the file and prints its name. Throws Error if the target is none of them or the file must not be replaced.
 void write_report(const ReportArguments& arguments);
 

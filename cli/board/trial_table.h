@@ -15,14 +15,14 @@ namespace foretime::cli {
 
 /// Holds the values of a trial for sorting and plots.
 struct Trial {
-  std::string id{}, name{}, state{};  // state: the word in Redis, "" if not read yet
-  int64_t trial = -1;                 // number of the trial in its sweep; -1: unknown
-  // best: best objective so far; finished: milliseconds since 1970
-  std::optional<double> objective{}, best{}, step{}, seconds{}, finished{};
+  std::string id{}, name{}, state{};                    // state: the word in Redis, "" if not read yet
+  int64_t trial = -1;                                   // number of the trial in its sweep; -1: unknown
+  std::optional<double> objective{}, best{};            // objective; best objective so far
+  std::optional<double> step{}, seconds{}, finished{};  // last step; duration; end, in milliseconds since 1970
   std::map<std::string, std::string> parameters{};
 
   bool operator==(const Trial&) const = default;
-  /// Returns the number or text of a trial that it is sorted by: trial, state, objective, step, seconds, finished, or a
+  /// Returns the number and the text that a trial is sorted by: trial, state, objective, step, seconds, finished, or a
   /// parameter's name. Both are empty if the trial has no such value.
   std::pair<std::optional<double>, std::string> key(const std::string& sort) const;
   /// Returns whether the id, the name or the value of a parameter contains `text`.
@@ -41,8 +41,8 @@ class TrialTable {
   uint64_t version() const { return version_; }
 
  private:
-  void read(jobs::QueueReader& reader, const std::vector<std::string>& ids);
-  void read_ids(jobs::QueueReader& reader);
+  void read(jobs::QueueReader& reader, const std::vector<std::string>& ids);  // removes trials that are gone
+  void read_ids(jobs::QueueReader& reader);                                   // adds new trials without values
 
   const std::string sweep_;
   bool loaded_ = false;

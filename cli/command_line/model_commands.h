@@ -19,40 +19,43 @@ class App;
 namespace foretime::cli {
 
 struct TrainArguments {
-  std::string file;
-  std::vector<std::string> overrides;
-  bool quiet = false, verbose = false;
-  bool profile = false;
-  bool no_tensorboard = false;
+  std::string file;                     // settings file (YAML)
+  std::vector<std::string> overrides;   // settings in the form key=value
+  bool quiet = false, verbose = false;  // quiet: print no summary of the settings; verbose: print all settings
+  bool profile = false;                 // write trace.json and profile.txt
+  bool no_tensorboard = false;          // write no event files for TensorBoard
 };
 
 struct EvaluateArguments {
-  std::string checkpoint;
-  std::vector<std::string> ensemble;
-  std::vector<std::string> files;
-  std::vector<std::string> overrides;
-  std::string rankings;
-  bool json = false, force = false;
+  std::string checkpoint;              // run directory or checkpoint folder
+  std::vector<std::string> ensemble;   // further checkpoints, evaluated alone and together with the first one
+  std::vector<std::string> files;      // files evaluated in place of the sets of the run; empty: the sets
+  std::vector<std::string> overrides;  // settings in the form key=value (--set)
+  std::string rankings;                // CSV file to write with all rankings; "": none
+  bool json = false, force = false;    // json: print JSON; force: `rankings` may replace a file of another kind
 };
 
 struct ExportArguments {
   QueueOptions queue;
-  std::string run, out, format = "auto", licence;
-  bool force = false;
+  std::string run, out;                  // run directory, checkpoint, bundle or id of a job; file or folder to write
+  std::string format = "auto", licence;  // bundle, torchscript, checkpoint, or auto: by the name `out`; "": no licence
+  bool force = false;                    // true: `out` may replace a file of another kind or the bundle itself
 };
 
 /// The default learning rate of a fine-tuning, divided by that of the training (docs/how-to/finetuning.md).
 inline constexpr double kFinetuneRate = 0.3;
 
 struct FinetuneArguments {
-  std::string model, out, dags, member;
-  std::optional<std::string> licence;
-  std::vector<std::string> records, replay, confine, targets;
-  int64_t steps = 60, threads = 0;
-  std::optional<double> learning_rate;
-  std::optional<uint64_t> seed;
-  double holdout = 0.2, tolerance = 1.0;
-  bool take_worse = false, force = false, json = false;
+  std::string model, out, dags, member;  // bundle to tune; bundle to write; compute DAGs; member of save_json records
+  std::optional<std::string> licence;    // nullopt: that of `model`
+  std::vector<std::string> records, replay;   // files of new measurements; files that the model has learned from before
+  std::vector<std::string> confine, targets;  // folders that must hold all files that are read; machine files
+  int64_t steps = 60, threads = 0;            // optimiser steps; threads, 0: all cores
+  std::optional<double> learning_rate;        // nullopt: kFinetuneRate times that of the training
+  std::optional<uint64_t> seed;               // nullopt: that of the training
+  double holdout = 0.2, tolerance = 1.0;      // share of candidates held out; allowed loss of order in standard errors
+  bool take_worse = false;                    // true: take the tuned weights however they order the held-out candidates
+  bool force = false, json = false;           // force: `out` may replace a file of another kind; json: print JSON
 };
 
 void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)> run);

@@ -243,7 +243,8 @@ void run(const PlanOptions& options) {
   std::string sizes_note;
   if (options.sizes.empty()) {
     dataset = sharding::make_dataset_index(settings);
-    if (dataset.with_role(sharding::Role::train).empty()) throw DataError("data.train: found no groups");
+    if (dataset.with_role(sharding::Role::train).empty())
+      throw DataError("{}: data.train: found no groups, expected files to train on", options.file);
   } else {
     auto list = sharding::read_size_list(options.sizes, settings, options.assumptions);
     dataset = std::move(list.dataset);

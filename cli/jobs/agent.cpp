@@ -121,7 +121,7 @@ auto cleaner(const AgentCommandOptions& options, const QueueAccess& access, std:
   return [runs = options.agent.roots.runs, retention = jobs::AttemptRetention{.age = age, .forgotten = age},
           url = access.url(), settings = access.settings(), log = std::move(log)](const std::function<bool()>& stop) {
     try {
-      if (!jobs::may_clean(runs, std::filesystem::file_time_type::clock::now())) return;
+      if (!jobs::begin_cleaning(runs, std::filesystem::file_time_type::clock::now())) return;
       jobs::RedisClient client(url);
       jobs::QueueReader reader(client, settings);
       const auto cleaned = jobs::clean_attempts(runs, reader, retention, true, stop);

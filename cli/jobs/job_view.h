@@ -42,11 +42,11 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
 /// Returns all known facts about a sweep, a line for each.
 std::string describe(const jobs::SweepRecord& sweep);
 
-/// Returns a record in the form of `--json`; unknown values are null.
+/// Returns a job in the form of `--json`, as the other to_json() do; unknown values are null.
 nlohmann::json to_json(const jobs::JobRecord& job);
-nlohmann::json to_json(const jobs::JobArtifacts& artifacts);
-nlohmann::json to_json(const jobs::SweepRecord& sweep);
-nlohmann::json to_json(const jobs::QueueStatistics& statistics);
+nlohmann::json to_json(const jobs::JobArtifacts& artifacts);      // {"trouble", and for each role its artifact}
+nlohmann::json to_json(const jobs::SweepRecord& sweep);           // also its numbers of jobs by state
+nlohmann::json to_json(const jobs::QueueStatistics& statistics);  // also all agents
 
 /// Returns whether an agent sent a heartbeat within two minutes. A living agent sends one every half minute.
 bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics);

@@ -63,7 +63,7 @@ class QueueAccess {
   std::shared_ptr<jobs::ArtifactStores> make_stores();
   const jobs::RedisUrl& url() const { return url_; }
   /// Returns warnings about what makes the queue lose jobs or soon take none (eviction, Redis' memory, the disk of the
-  /// embedded one), damaged records that the reader has skipped since the last call, and that a copy is read.
+  /// embedded one) or that a copy is read, and about damaged records that the reader has skipped since the last call.
   std::vector<std::string> warnings();
   /// Returns the address of Redis for people, without the password.
   std::string name() const { return url_.redacted(); }
@@ -71,7 +71,7 @@ class QueueAccess {
  private:
   jobs::QueueSettings settings_;
   std::filesystem::path runs_;
-  std::unique_ptr<jobs::RedisClient> make_client();
+  std::unique_ptr<jobs::RedisClient> make_client();  // restarts the embedded Redis when that has ended
 
   std::unique_ptr<jobs::EmbeddedRedis> embedded_;
   std::unique_ptr<jobs::RedisCopy> copy_;

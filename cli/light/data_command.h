@@ -19,8 +19,9 @@ namespace foretime::cli {
 struct PackArguments {
   std::string out, format = "layout";
   std::vector<std::string> in;
-  int64_t threads = 0, memory_mib = 1024;  // threads: files packed at once by a rank, 0: its share of the cores
-  bool force = false;                      // true: the output may replace a file of another kind, or an input
+  int64_t threads = 0;        // files packed at once by a rank; 0: its share of the cores
+  int64_t memory_mib = 1024;  // MiB that the files being packed by a rank may take together
+  bool force = false;         // true: the output may replace a file of another kind, or an input
 };
 using Packer = std::function<void(const PackArguments&)>;
 using RecordPacker = std::function<void(const data::RecordPackRequest&)>;

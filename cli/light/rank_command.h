@@ -22,14 +22,14 @@ namespace foretime::cli {
 
 /// Holds the arguments of `foretime rank`.
 struct RankArguments {
-  std::string model;  // a bundle, a run directory or a checkpoint folder
-  std::vector<std::string> ensemble, files;
+  std::string model;                         // a bundle, a run directory or a checkpoint folder
+  std::vector<std::string> ensemble, files;  // further checkpoints that score with `model`; files to rank
   std::string format, output, collection;  // format: csv, json or submission, "": not given; output "": standard output
-  int64_t top = 0;
-  std::string candidates, dags, member;
-  std::vector<std::string> targets;  // machine files that are added to the bundle for this call
-  std::optional<int64_t> threads;    // threads that score with a bundle; 0 or not given: one for each core
-  bool force = false;                // true: the output may replace a file of another kind, or an input
+  int64_t top = 0;                         // number of candidates shown of each group; 0: all
+  std::string candidates, dags, member;  // files of candidates and of compute DAGs; member of records of save_json text
+  std::vector<std::string> targets;      // machine files that are added to the bundle for this call
+  std::optional<int64_t> threads;        // threads that score with a bundle; 0 or not given: one for each core
+  bool force = false;                    // true: the output may replace a file of another kind, or an input
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 

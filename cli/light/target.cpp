@@ -88,8 +88,7 @@ Json hardware_json(const MachineFacts& facts) {
 
 /// Returns the bytes that each thread copies: --copy-mib, or four times the last cache (64 to 512 MiB) with both
 /// buffers of all threads within a quarter of the available memory (at least 8 MiB). Throws SettingsError if two
-/// buffers of
-/// --copy-mib for each thread exceed the available memory.
+/// buffers of --copy-mib for each thread exceed the available memory.
 int64_t copy_bytes_of(const TargetArguments& arguments, const MachineFacts& facts, int64_t threads) {
   const auto memory = available_memory(kernel_text("/proc/meminfo"));
   if (arguments.copy_mib > 0) {

@@ -37,7 +37,7 @@ struct Workload {
   std::string key, name = {};                     // name: the key for people
   std::set<std::string> targets = {};             // TVM targets of tuning records
   std::vector<std::string> texts = {}, ids = {};  // [texts] records or programs, and their ids
-  std::vector<SourceLine> places = {};            // [texts]
+  std::vector<SourceLine> places = {};            // [texts] where each text was read
 };
 
 /// Holds workloads in the order of their first texts.
@@ -87,12 +87,12 @@ class NamedMachines {
 /// as a pattern, sorted by name. Throws DataError for an argument that names none.
 std::vector<std::string> named_files(const std::vector<std::string>& files);
 
-/// Throws SettingsError if `file` has records and `dags` is empty.
+/// Throws SettingsError if `dags`, the file of compute DAGs, is "". Messages name `file`, a file of tuning records.
 void expect_dags(const std::string& dags, const std::string& file);
 
 /// Adds the records of a file to `workloads`. The id of a record is `name`, a colon and its 0-based line; the line
 /// alone if `name` is empty. Ignores costs. Skips lines that are empty or begin with # or a blank. Skips other lines
-/// that are not records, and counts them on standard error.
+/// that are not records, and counts them on standard error. Throws DataError for a file that cannot be read.
 void read_records(const std::string& file, const std::string& name, Workloads& workloads);
 
 /// Adds the programs of a file of save_json text to `workloads`, with the ids in the file. `member` is described at

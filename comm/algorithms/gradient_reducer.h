@@ -18,15 +18,16 @@ namespace foretime::comm {
 ///   reducer.prepare();  loss.backward();  reducer.finish();
 /// Other collectives may be called between `flush`, which starts all buckets, and `finish`. With accumulation,
 /// `prepare` precedes the last backward only. A rank without work only calls prepare and finish. Calls in another order
-/// throw BrokenInvariant. A failure is thrown again by all later calls but take_unused and timing.
+/// throw BrokenInvariant. A failure is thrown again by all later calls but take_unused and timing. A single rank sums
+/// nothing, and its calls are not checked.
 class GradientReducer {
  public:
   struct Parameter {
     std::string name;
     torch::Tensor tensor;
   };
-  /// Ignores parameters that require no gradient. A bucket has at most `bucket_bytes` bytes, or one parameter. `wire`
-  /// and `route` apply to float32. Other types, and over NCCL float32 with Wire::float32, use Communicator::all_reduce.
+  /// Ignores parameters that require no gradient; others must be leaves. A bucket has at most `bucket_bytes` bytes, or
+  /// one parameter. `wire` and `route` apply to float32. Other types, and Wire::float32 over NCCL, use all_reduce().
   GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
                   Wire wire = Wire::float32, Route route = Route::fastest);
   ~GradientReducer();
@@ -40,7 +41,7 @@ class GradientReducer {
   /// Calls flush(), waits for all buckets and stores the sums (or zeros) in `.grad` of every parameter. Over NCCL only
   /// the GPU waits; the host waits for the buckets of the previous step (see Communicator::settle).
   void finish();
-  /// Returns the parameters that lacked a gradient here in a step in which others had one; each in one call only.
+  /// Returns the parameters that lacked a gradient here in a step in which others had one; each only once.
   std::vector<std::string> take_unused();
 
   using Clock = std::chrono::steady_clock;

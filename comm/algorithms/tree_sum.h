@@ -18,7 +18,7 @@ enum class Wire : uint8_t {
 /// Names the ranks between which pieces of a tensor travel to be summed.
 enum class Route : uint8_t {
   direct,    // every rank sends its piece r to rank r, which sums the pieces
-  by_hosts,  // first within blocks of ranks on one host (Communicator::host_block), then between the blocks
+  by_hosts,  // first within blocks of ranks on one host (host_block), then between them; direct without such blocks
   fastest,   // by_hosts if there are such blocks and the savings exceed the cost of two more exchanges
 };
 

@@ -25,9 +25,9 @@ struct CommOptions {
 /// single. Must be called once in a process. Initialises MPI if necessary; Communicator::finish finalises MPI, but not
 /// after a failure or `abort`: main then returns its exit code as usual, and mpirun ends the other ranks and returns
 /// the exit code of the first rank that failed. With `gpus`, and if the launcher gives the rank's place on its host,
-/// the rank's GPU is made current before MPI starts. Throws CommError with the cause and a remedy: for nccl without
-/// `gpus`, GPU or NCCL; for single under mpirun; if srun has started tasks that MPI does not join, unless the backend
-/// is single; if MPI finds one rank although the launcher has started several.
+/// the rank's GPU is made current before MPI starts. Throws CommError with the cause and a remedy: for a time limit not
+/// above 0; for nccl without `gpus`, GPU or NCCL; for single under mpirun; if srun has started tasks that MPI does not
+/// join, unless the backend is single; if MPI finds one rank although the launcher has started several.
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 
 /// Returns one line for each backend with its version and properties, for `foretime doctor`.

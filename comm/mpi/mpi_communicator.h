@@ -27,8 +27,9 @@ struct MpiChannel {
 };
 
 /// Implements Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count
-/// are sent in several calls. Stages after the first begin inside a `poll` or `wait` of this or later work of this
-/// kind, in the order of the calls on every rank. Throws BrokenInvariant for a scope that these ranks do not have.
+/// are sent in several calls. The first transfer begins at once. Later transfers begin inside `poll` or `wait` of any
+/// Work of the same channel, in the order of the calls of start_stages, which must be the same on every rank. The call
+/// that begins a transfer throws BrokenInvariant for a scope that these ranks do not have.
 std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages);
 
 /// Implements collectives over MPI. All of them use non-blocking calls and wait in MpiGroup::wait. Tensors on a GPU and

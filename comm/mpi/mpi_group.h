@@ -25,7 +25,7 @@ struct Call {
 /// Exchanges short messages between ranks independently of collectives: questions for a rank's position, answers, and
 /// notices of a rank's end. Messages use a separate MPI communicator, so that they cannot be confused with data, and
 /// need no collective to be in progress. A rank answers in serve(): while it waits in any collective, and in
-/// keep_alive(). A rank that computes, sleeps or is dead does not answer.
+/// keep_alive(). A rank that computes, sleeps or is dead does not answer. All functions throw CommError if MPI fails.
 class PeerWatch {
  public:
   /// Takes ownership of `comm`, whose errors must come back as codes.
@@ -36,7 +36,7 @@ class PeerWatch {
   PeerWatch& operator=(const PeerWatch&) = delete;
 
   /// Answers questions that have arrived with (`entered`, `action`), and records answers and notices. `works` means
-  /// that this rank makes progress and does not wait. Throws CommError if MPI fails.
+  /// that this rank makes progress and does not wait.
   void serve(int64_t entered, const std::string& action, bool works = false);
 
   struct Notice {
@@ -119,7 +119,7 @@ class MpiGroup {
 
   /// Returns a duplicate of MPI_COMM_WORLD that returns error codes, for the caller to free. All ranks must call it.
   MPI_Comm duplicate() const;
-  /// Returns a communicator of the ranks with equal `color`, in the order of the ranks, likewise.
+  /// Returns a communicator of the ranks with equal `color`, in the order of the ranks; otherwise as duplicate().
   MPI_Comm split(int color) const;
 
   /// Returns the name and number of the collective `what` that begins now. Throws CommError if the group has failed.
@@ -137,6 +137,7 @@ class MpiGroup {
   /// Implements Communicator::announce_failure.
   bool announce_failure(const std::string& reason) noexcept;
   /// Reports to all peers that this rank ends for this reason; waits for 10 s instead if a peer has reported its end.
+  /// Does nothing but record the reason after finish().
   void abort(const std::string& reason) noexcept;
   /// Records a failure outside of wait(); only the first one is kept. Later calls of enter() and wait() throw.
   void mark_failed(const std::string& why);
@@ -150,7 +151,7 @@ class MpiGroup {
  private:
   std::chrono::duration<double> timeout_;
   bool owns_mpi_ = false;                                                // this object initialised MPI
-  bool finished_ = false, peer_has_failed_ = false, announced_ = false;  // announced_: this rank has reported its end
+  bool finished_ = false, peer_has_failed_ = false, announced_ = false;  // announced_: this rank reported its end
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
   int64_t entered_ = 0;  // number of collectives that began on this rank
 

@@ -37,7 +37,7 @@ struct Gpu {
   [[noreturn]] void fail(const std::string& what);
   /// Waits for the stream and finalises NCCL, at most 30 s each; then aborts stuck work. All ranks call it.
   void finish() noexcept;
-  /// Aborts NCCL's work, which could keep the process from ending. Takes 20 s at most, or a collective's time limit.
+  /// Aborts NCCL's work, which could keep the process from ending. Takes at most 20 s and a call's time limit.
   void stop() noexcept;
   /// Returns when the work of the NCCL call with result `code` is in the stream. Throws CommError if the call failed.
   void enqueue(const Call& call, ncclResult_t code);
@@ -46,9 +46,9 @@ struct Gpu {
 
   /// Returns whether the GPU has finished the work. Throws CommError if the work failed or stop() was called before.
   bool poll(const Enqueued& work);
-  /// Blocks the host until the work is done, then releases its tensors. Throws as MpiGroup::wait if a peer is stuck.
+  /// Blocks the host until the work is done, then releases its tensors. Throws the errors of poll() and MpiGroup::wait.
   void wait(Enqueued& work);
-  /// Makes LibTorch's current stream wait for the work, but not the host. Keeps the work's tensors until it is done.
+  /// Makes LibTorch's current stream, but not the host, wait for the work. Keeps the work's tensors until it is done.
   void order(const std::shared_ptr<Enqueued>& work);
   /// Blocks the host until all work that order() was called for is done; throws as wait(Enqueued&) does.
   void settle();

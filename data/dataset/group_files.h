@@ -21,8 +21,8 @@ using FileCheck = std::function<void(const std::filesystem::path& file)>;
 /// patterns start at `root`. A group that occurs again, with the same name and fingerprint, is listed once. If a name
 /// occurs with different contents in several of TpuGraphs' collections, all groups that have a collection get their
 /// qualified names (data/graphs/group.h). Programs in .npz files become graphs of `featurizer`; packed collections must
-/// have been made with it. Throws what `admit` throws, and DataError if a pattern matches nothing, a folder has no data
-/// files, a file is not of `kind`, or two groups have one name and different fingerprints.
+/// have been made with it. Throws the errors of `admit`, StorageError, and DataError if a pattern matches nothing, a
+/// folder has no data files, a file is damaged or not of `kind`, or groups of one name have different fingerprints.
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
                                      CandidateKind kind, const FileCheck& admit = {},
                                      const FeaturizerPtr& featurizer = {});
@@ -33,7 +33,7 @@ CandidateKind kind_of_files(const std::string& pattern, const std::filesystem::p
 
 /// Reads one group. Throws DataError for a file that has changed since it was listed, is damaged or truncated, lacks
 /// entries, or has wrong types or shapes, ids or edges out of range, features that are not finite, or unusable run
-/// times (check_runtimes; all may be 0). Throws StorageError if the storage fails.
+/// times (check_runtimes; all may be 0, but not in an .npz of programs). Throws StorageError if the storage fails.
 Group load_group(const GroupHeader& header);
 /// Reads a layout group from an .npz or HLO file, not from a packed collection, and passes its node features and codes
 /// to `sink` (read_layout). Throws the errors of load_group.
@@ -42,7 +42,7 @@ Group load_group(const GroupHeader& header, const LayoutSink& sink);
 /// Returns a packed group's stored summary, or summarizes another group after load_group, whose errors it throws.
 GroupSummary load_summary(const GroupHeader& header);
 
-/// Returns warnings, one line each, about an .npz of measured programs (program_oddities); none for other files.
+/// Returns the warnings of program_oddities, one line each, about an .npz of measured programs; none for other files.
 std::vector<std::string> oddities_of(const GroupHeader& header);
 
 /// Maps group names to the candidate ids by which TpuGraphs' validation graphs are evaluated, in the order of the file.

@@ -13,8 +13,8 @@
 namespace foretime::data {
 
 /// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files, complete or
-/// not at all. Run times are rounded to whole nanoseconds. Memory stays bounded. Throws StorageError if the storage
-/// fails, and DataError for another kind and if the file cannot be written for another reason.
+/// not at all. Run times are rounded to whole nanoseconds. Memory grows by only a few bytes with each candidate.
+/// Throws StorageError if the storage fails, and DataError for another kind or if the file cannot be written otherwise.
 void write_layout_npz(const std::filesystem::path& file, const Group& group);
 
 /// Returns the codes of a candidate, [configurable], valid until the next call; called for ascending candidates.

@@ -32,9 +32,10 @@ struct MeasuredTable {
 /// False and FALSE. Returns nullopt for other text.
 std::optional<double> table_number(const std::string& text);
 
-/// Appends the rows of a CSV file, separated by commas, semicolons or tabs; a first column without a name that numbers
-/// the rows is left out. Throws DataError, with the file and where possible the line, for text that is not UTF-8, rows
-/// of another length, missing or repeated names, decimal commas, and other columns than those in `table`.
+/// Appends the rows of a CSV file, separated by commas, semicolons or tabs; blank lines, and a first column without a
+/// name that numbers the rows, are left out. Throws DataError, with the file and where possible the line, for
+/// another kind of file, an empty file, text that is not UTF-8, lines above 16 MiB, rows of another length, missing or
+/// repeated names, decimal commas, and other columns than those in `table`.
 void read_table(const std::filesystem::path& file, MeasuredTable& table);
 
 }  // namespace foretime::data

@@ -59,7 +59,7 @@ void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeade
 
 /// Joins parts, which are collections, into the collection `file`, in the order of the groups' indices. `lists[i]` has
 /// the ascending indices of the groups of part i; parts with empty lists are not read. A part may lack groups that its
-/// packer skipped; `names`, [groups], identify the others. Throws DataError for damaged parts, and FileError.
+/// packer skipped; `names`, [groups], identify the others. Throws DataError for damaged or wrong parts, and FileError.
 void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
                 const std::vector<std::vector<int64_t>>& lists, const std::vector<std::string>& names);
 

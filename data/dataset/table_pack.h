@@ -26,8 +26,8 @@ struct TablePackRequest {
 
 /// Describes a packed table.
 struct TablePackReport {
-  int64_t groups = 0, rows = 0;       // packed ones
-  int64_t failed = 0;                 // skipped rows without a run time
+  int64_t groups = 0, rows = 0;       // numbers of packed groups and of packed rows
+  int64_t failed = 0;                 // rows of failed measurements, which were skipped
   bool labelled = true;               // false: the table has no column of run times, which `like` allows
   bool skipped_index_column = false;  // skipped a first column without a name, which numbers rows
   // names of the features: a column of numbers is one feature, each word of a text column is a feature COLUMN=WORD
@@ -41,7 +41,7 @@ struct TablePackReport {
 /// or word that `like` lacks. Throws FileError if writing fails.
 TablePackReport pack_table(const TablePackRequest& request);
 
-/// Returns the columns of packed tables as JSON; "" for other groups. Throws DataError if the columns differ.
+/// Returns the columns of packed tables as JSON; "" for other or no groups. Throws DataError if the columns differ.
 std::string columns_text(const std::vector<GroupHeader>& headers);
 /// Throws DataError unless each group is a packed table with the columns `expected` (a columns_text), or, if `expected`
 /// is empty, no group is a packed table. `whose`, such as "the model", names the owner of `expected` in messages.

@@ -30,8 +30,8 @@ FileForm form_of(const std::filesystem::path& file);
 FileForm expect_form(const std::filesystem::path& file, std::initializer_list<FileForm> forms,
                      std::string_view expected);
 
-/// Returns the separator of a table with the first line `header`: whichever of comma, semicolon and tab is most
-/// frequent outside of quotes; a comma if none occurs.
+/// Returns the separator of a table with the first line `header`: the most frequent outside of quotes of comma,
+/// semicolon and tab; the first of these if several are equally frequent, or none occurs.
 char delimiter_of(std::string_view header);
 
 }  // namespace foretime::data

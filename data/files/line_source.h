@@ -25,7 +25,7 @@ class LineSource {
 
   struct Line {
     std::string_view text;  // line without \n or \r\n; valid until the next call of next()
-    bool too_long = false;  // the line is too long, and its end may be missing in `text`
+    bool too_long = false;  // the line is longer than the limit, and `text` may lack a part of it
   };
   /// Returns the next line; nullopt at the end. Throws DataError at damaged gzip data, after the lines before them.
   std::optional<Line> next();

@@ -73,7 +73,7 @@ class NpzWriter {
   NpzWriter& operator=(const NpzWriter&) = delete;
 
   /// Adds an array. `values` are its elements in C order, or in Fortran order if `fortran_order`. Throws DataError if
-  /// the number of values differs from that of the shape, and after close().
+  /// the number of values differs from that of the shape, the name was added before, or close() was called.
   template <class T>
   requires std::is_arithmetic_v<T>
   void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values,
@@ -84,14 +84,16 @@ class NpzWriter {
                                                     : NpyKind::unsigned_integer;
     add_array(name, {kind, sizeof(T), false}, fortran_order, shape, values.data(), values.size_bytes());
   }
+  /// Adds an array as add() above does, from a vector.
   template <class T>
   void add(const std::string& name, const std::vector<int64_t>& shape, const std::vector<T>& values,
            bool fortran_order = false) {
     add(name, shape, std::span<const T>(values), fortran_order);
   }
-  /// Adds a one-dimensional array of texts. Throws DataError for characters outside of ASCII.
+  /// Adds a one-dimensional array of texts. Throws the errors of add(), and DataError for characters outside of ASCII.
   void add_text(const std::string& name, const std::vector<std::string>& values);
-  /// Adds an entry named exactly `entry` with arbitrary bytes.
+  /// Adds an entry named exactly `entry` with arbitrary bytes. Throws DataError for a repeated name. Must not follow
+  /// close().
   void add_bytes(const std::string& entry, std::string bytes);
   /// Adds an entry named exactly `entry`, whose bytes libzip reads from `source` in close(). Takes over `source`, which
   /// was made with archive(); the data behind it must live until close(). Throws DataError if libzip refuses the entry.

@@ -13,7 +13,7 @@ namespace foretime::data {
 
 /// Sets the sizes in the header of a TpuGraphs layout file.
 void describe_layout(const NpzReader& file, GroupHeader& header);
-/// Reads a layout group. Its run times must be whole nanoseconds.
+/// Reads a layout group. Its run times must be whole nanoseconds above 0, or all 0 (unlabelled).
 Group read_layout(const NpzReader& file);
 /// Reads a layout group. Passes the node features, then the layout codes, to `sink` in pieces; both are empty in the
 /// returned group. If the file has them as floats in C order, memory grows with neither of them.
@@ -21,16 +21,16 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink);
 
 /// Sets the sizes in the header of a TpuGraphs tile file.
 void describe_tile(const NpzReader& file, GroupHeader& header);
-/// Reads a tile group. Its run times are config_runtime / config_runtime_normalizers.
+/// Reads a tile group. Its run times are config_runtime / config_runtime_normalizers, all above 0 or all 0.
 Group read_tile(const NpzReader& file);
 
 /// Sets the sizes in the header of a file of measured tensor programs: TIR syntax trees, one for each candidate. They
 /// are the sizes of graphs that are the syntax trees themselves (data/graphs/schema.h), without a featurizer.
 void describe_program(const NpzReader& file, GroupHeader& header);
-/// Reads a program group (seconds). `featurizer` makes its graphs from the syntax trees; null: the trees are the
-/// graphs.
+/// Reads a program group, whose run times must be above 0 and at most kLongestRuntime seconds. `featurizer` makes its
+/// graphs from the syntax trees; null: the trees are the graphs.
 Group read_program(const NpzReader& file, const Featurizer* featurizer = nullptr);
-/// Reads and checks only the syntax trees of a program file.
+/// Reads and checks only the syntax trees of a program file. Also throws for unknown loops (refuse_unknown_loops).
 ProgramNodes read_program_nodes(const NpzReader& file);
 
 /// Sets the sizes of the graph, which layout and tile files share, in a header.

@@ -72,7 +72,7 @@ class ZipReader {
 class ZipArchive {
  public:
   /// Reads only the central directory. Throws DataError for a file that is missing, truncated or not a zip archive, and
-  /// for entries as above, and StorageError if the storage fails.
+  /// for an entry that breaks these rules, and StorageError if the storage fails.
   explicit ZipArchive(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -105,14 +105,14 @@ class NpyStream {
   NpyStream(const ZipArchive& archive, const ZipEntry& entry);
 
   const NpyHeader& header() const { return header_; }
-  const std::string& origin() const { return origin_; }
-  int64_t remaining() const { return remaining_; }  // unread elements
+  const std::string& origin() const { return origin_; }  // "file: entry name", prefix of messages
+  int64_t remaining() const { return remaining_; }       // unread elements
 
   /// Reads the next `count` elements. Throws DataError if fewer are left.
   template <NpyNumber T>
   void read(T* out, int64_t count);
-  /// Reads the next `count` texts as UTF-8, without padding NULs. Throws DataError for other types, or if fewer are
-  /// left.
+  /// Reads the next `count` texts as UTF-8, without padding NULs. Throws DataError for other types, for
+  /// characters that are not Unicode, or if fewer are left.
   std::vector<std::string> read_text(int64_t count);
   /// Checks the entry's size and CRC-32 (ZipReader::finish); called after the last element.
   void finish() { reader_.finish(); }
@@ -140,7 +140,7 @@ struct ShapeRule {
 };
 
 /// Reads a zip archive of NPY arrays (numpy.savez). Entry names are given without ".npy". The functions that read an
-/// entry throw DataError if the entry is missing, damaged or of another shape than `rule`.
+/// entry throw DataError if it is missing, damaged or of another shape than `rule`, and StorageError.
 class NpzReader {
  public:
   explicit NpzReader(std::filesystem::path path) : archive_(std::move(path)) {}

@@ -158,7 +158,7 @@ class Sections {
   }
   /// Returns a section as bytes() does, in an array that keeps the mapping.
   Array<std::byte> whole(Section section, const char* field) const { return {bytes(section, field), mapping_}; }
-  std::shared_ptr<const void> keeper() const { return mapping_; }
+  std::shared_ptr<const void> keeper() const { return mapping_; }  // keeps the bytes mapped
   template <class... Args>
   [[noreturn]] void fail(const char* field, fmt::format_string<Args...> what, Args&&... args) const {
     file_.fail(name_ + ": " + field, what, std::forward<Args>(args)...);
@@ -219,7 +219,7 @@ class Output {
   }
   /// Adds the record of a group whose sections have been written, and sets the fields that concern name and checksum.
   void add_record(GroupRecord record, const std::string& name);
-  /// Copies group `member` of another collection, of which only the record is checked.
+  /// Copies group `member` of another collection; throws DataError if the record is damaged, and checks nothing else.
   void copy_group(const CollectionFile& from, uint64_t member);
 
   /// Writes buffered bytes, so that the temporary file can be read up to here.

@@ -12,8 +12,8 @@ namespace foretime::data {
 /// Largest accepted run time in seconds: some tools mark failed programs by larger ones.
 constexpr double kLongestRuntime = 1e9;
 
-/// Returns warnings about run times in seconds: all are equal, their median is above 1,000 s (another unit?), or the
-/// longest is over a million times the median. Infinite ones do not count. Empty if nothing looks wrong.
+/// Returns warnings about run times in seconds: several are all equal, their median is above 1,000 s (another
+/// unit?), or the longest is over a million times the median. Infinite ones do not count. Empty if nothing looks wrong.
 std::vector<std::string> runtime_oddities(std::span<const double> runtimes);
 
 /// Returns warnings about a file of measured programs: unknown names of node types, with the share of the nodes and the

@@ -5,7 +5,7 @@
 
 namespace foretime::data {
 
-/// Returns the contest of TpuGraphs that groups of this kind belong to.
+/// Returns the contest of TpuGraphs that groups of kind `kind` belong to; none for programs.
 constexpr metrics::Contest contest_of(CandidateKind kind) {
   return kind == CandidateKind::layout ? metrics::Contest::layout
          : kind == CandidateKind::tile ? metrics::Contest::tile

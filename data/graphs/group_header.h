@@ -69,7 +69,7 @@ struct GroupSummary {
   Array<double> flops;                                // [candidates] Group::flops; empty if unknown
   Array<uint64_t> configurations;                     // [candidates] configuration_hashes
   ColumnStatistics features, log_features;            // statistics of the node features and their logarithms
-  ColumnStatistics tile_features, log_tile_features;  // the same of the tile features; empty for other kinds
+  ColumnStatistics tile_features, log_tile_features;  // both empty for other kinds than tiles
 };
 
 /// Computes the summary of a group: run times, arithmetic operations, configuration hashes, statistics of its features.

@@ -301,7 +301,7 @@ worker::Scores score_layouts_by_trees(const worker::LoadedGroup& loaded, const X
 /// Makes the predictions of an entry that is no model of ours (mean, random, ceiling, xgboost) for the candidates that
 /// a model with the trial's settings would be measured on, from those that it would be trained on, and writes them to
 /// rankings.csv in the trial's folder. Trees over layout codes have none for groups that they did not learn from. One
-/// rank alone calls it. Throws data::DataError, models::ModelError.
+/// rank alone calls it. Throws DataError, models::ModelError.
 void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
   const Groups groups(trial.settings);
   const bool by_graph = entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes;

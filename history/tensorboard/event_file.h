@@ -41,7 +41,7 @@ class EventFile {
   bool is_new() const { return new_; }
   /// Writes scalars by tag; nothing if there are none.
   void scalars(int64_t step, const std::map<std::string, double>& values);
-  /// Writes the distribution of the finite values as a histogram of 30 equal buckets; nothing if there are none.
+  /// Writes a histogram of the finite values with 30 equal buckets, or 1 if all are equal; nothing if none is finite.
   void histogram(int64_t step, const std::string& tag, std::span<const double> values);
   /// Writes Markdown for step 0, which TensorBoard shows under "Text".
   void text(const std::string& tag, const std::string& markdown);

@@ -34,7 +34,7 @@ struct Bundle {
 struct ScoringSpec {
   data::CandidateKind kind = data::CandidateKind::layout;
   std::optional<configs::Representation> representation;  // form of programs; nullopt for layouts and tiles
-  int64_t feature_count = 0, node_type_count = 0;
+  int64_t feature_count = 0, node_type_count = 0;         // columns of node features; number of node types
   std::string columns;      // data::columns_text of a model of a table; "" for other models
   int64_t prune_hops = -1;  // edges around configurable nodes within which nodes are kept; data::kNoPruning: all
   // machine that TIR is assumed to run on, which names no target; nullopt: the defaults of Hardware

@@ -15,7 +15,7 @@ namespace foretime::inference {
 struct Targets {
   using Kind = configs::LossTarget;
   Kind kind = Kind::runtime;
-  double scale = 1.0, mean = 0.0, deviation = 1.0;
+  double scale = 1.0, mean = 0.0, deviation = 1.0;  // numbers of the formulas above
 
   /// Returns the run time for a score in the unit of the training data; only log_runtime_per_flop reads `flop`.
   double to_runtime(double score, double flop) const {

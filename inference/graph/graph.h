@@ -107,6 +107,7 @@ class Executor {
 
  private:
   using Releases = std::vector<std::vector<Value>>;  // [nodes] values that no later node reads
+  /// Runs the operations of `nodes` on `inputs`. Returns the value `last`.
   Matrix run(const std::vector<Node>& nodes, const Releases& releases, Value last, PlanMatrices* matrices,
              std::span<const int64_t> group_ptr, std::vector<std::pair<Value, Matrix>> inputs,
              Workspace& workspace) const;
@@ -116,7 +117,7 @@ class Executor {
   Graph graph_;
   std::shared_ptr<const Weights> weights_;
   int64_t feature_count_, score_columns_;
-  std::vector<const Weight*> slots_;
+  std::vector<const Weight*> slots_;  // [WeightRef::slot] weights that the nodes name
   Releases embed_releases_, score_releases_;
 };
 

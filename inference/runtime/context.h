@@ -44,7 +44,7 @@ class Widths {
   void vector(const WeightRef& weight, int64_t length) const;
   /// Returns the length of a vector weight. Throws if the weight is missing or does not have one dimension.
   int64_t length(const WeightRef& weight) const;
-  void optional_vector(const WeightRef& weight, int64_t length) const {
+  void optional_vector(const WeightRef& weight, int64_t length) const {  // vector(), if the operation has the weight
     if (weight.defined()) vector(weight, length);
   }
   /// Throws if the list is `score` and the matrix is not the identity, or if no earlier operation makes the matrix.
@@ -81,8 +81,8 @@ class Run {
         workspace_(workspace),
         values_(kInputs + nodes) {}
 
-  Matrix& at(Value value) { return values_[value.id]; }
-  const Matrix& in(Value value) const { return values_[value.id]; }
+  Matrix& at(Value value) { return values_[value.id]; }              // to set the value
+  const Matrix& in(Value value) const { return values_[value.id]; }  // to read the value
   const Weight& table(const WeightRef& weight) const { return *weights_[weight.slot]; }
   /// Returns the numbers of a vector weight; null if the operation has no such weight.
   const float* vector(const WeightRef& weight) const {

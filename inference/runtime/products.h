@@ -18,8 +18,9 @@ struct SumTerm {
 /// of x] may be null. Terms whose matrix is zero cost nothing. Throws BundleError if numbers of rows do not match.
 Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const float* bias, float slope);
 
-/// Returns for each row of `matrix` and each column of x the maximum over the row's entries, whose values are ignored;
-/// 0 for a row without entries. Throws BundleError if x does not have a row for each column of `matrix`.
+/// Returns for each row r of `matrix` and each column of x the maximum over those rows of x whose numbers are columns
+/// of entries in r. The entries' values are ignored. A row without entries gives 0. Throws BundleError if x does not
+/// have a row for each column of `matrix`.
 Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix& x);
 
 /// The text of the TorchScript methods softmax_by_row and weighted.
@@ -46,7 +47,7 @@ class Entries {
 
 /// Returns y[r] = Σ over the entries e of row r of w[e, h] · x[column(e)], where h is the head of the output column:
 /// head h has the h-th of `heads` equal blocks of columns. w is the softmax of `logits` [entries, heads] over a row,
-/// with the matrix's values as multiplicities (see edge_softmax). Rows without entries are 0. Consumes `logits`.
+/// with the matrix's values as multiplicities; 0 without entries. Throws BundleError if x.rows != entries.columns().
 Matrix attended(const Run& run, const Entries& entries, std::vector<float>&& logits, int64_t heads, const Matrix& x);
 
 }  // namespace foretime::inference

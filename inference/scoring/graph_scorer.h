@@ -26,7 +26,7 @@ class GraphScorer {
   /// and DataError for bytes that are no such module.
   static GraphScorer from_hlo(std::shared_ptr<const Model> model, std::string_view bytes);
 
-  int64_t nodes() const { return nodes_; }
+  int64_t nodes() const { return nodes_; }  // number of nodes before pruning
   /// Returns the ids of the configurable nodes, before pruning.
   std::span<const int32_t> configurable() const { return configurable_.span(); }
 

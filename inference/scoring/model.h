@@ -83,7 +83,8 @@ class Model {
 data::FeaturizerPtr featurizer_of(const ScoringSpec& spec);
 
 /// Lists the groups of files, folders, globs or packed collections, in the representation that the model was trained
-/// on. Throws DataError, which names the file, for another kind, number of node features, or columns of a table.
+/// on. Throws as data::list_groups, and DataError, which names the file, for another number of node features or other
+/// columns of a table.
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files);
 
 }  // namespace foretime::inference

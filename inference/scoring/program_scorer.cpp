@@ -117,7 +117,7 @@ class ProgramPart {
  public:
   explicit ProgramPart(EmbeddedPrograms& embedded) : embedded_(embedded) {}
 
-  /// `operations`: arithmetic operations of the program, 0 where they are not known. Throws data::DataError for a
+  /// `operations`: arithmetic operations of the program, 0 where they are not known. Throws DataError for a
   /// program of too many nodes.
   void add(int64_t place, const data::LoopProgram& program, double operations, const data::Hardware& hardware) {
     make_room(program.statements.size() * (1 + data::kArithmetic) + program.accesses.size() + program.loops.size());

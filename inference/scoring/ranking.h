@@ -33,7 +33,7 @@ std::string to_csv(std::span<const Ranking> rankings, int64_t top);
 /// `top` is 0. Numbers have the digits that identify a float; those that are not finite are null.
 nlohmann::json to_json(const Ranking& ranking, int64_t top);
 
-/// Returns one line of the contest's submission file (ID,TopConfigs): collection and group, then candidate numbers,
+/// Returns a line, with its end, of the contest's submission (ID,TopConfigs): collection:group, then candidate numbers,
 /// fastest first, separated by semicolons. The collection is removed from a qualified group name (data/graphs/group.h).
 /// The line has the five fastest candidates if the collection begins with "tile", else all.
 std::string submission_line(const std::string& collection, const Ranking& ranking);

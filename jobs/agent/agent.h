@@ -39,7 +39,7 @@ namespace foretime::jobs {
 /// within 30 s.
 class Agent {
  public:
-  /// Calls completed(), which makes the run root. Throws JobsError if a root cannot be used or a GPU is listed twice.
+  /// Calls completed(), which makes the run root, and throws its errors. Throws JobsError if a GPU is listed twice.
   Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log,
         World& world = real_world());
   Agent(const Agent&) = delete;

@@ -40,7 +40,7 @@ struct MissingArtifacts {
 /// Returns the artifacts that must be fetched before the attempt can start; empty if all files exist here, or if no
 /// artifact can exist: the first attempt of a training, or a job whose `needed` (see attempt_command) is empty. With
 /// `newer`, a later attempt of a training always fetches, since the store may have a newer checkpoint. Throws JobsError
-/// if a path of the record is not inside the run root, and StorageError.
+/// if a path of the record is not inside the run root, and FileError.
 std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options,
                                                   const std::optional<JobRecord>& needed, bool newer);
 
@@ -53,7 +53,7 @@ struct AttemptPlace {
   std::filesystem::path resume = {};  // checkpoint that a training continues from (resume_checkpoint); empty: none
 };
 /// Returns the newer of the fetched checkpoint and the newest whole one of the job's attempts here, from which a
-/// training continues; empty if there is neither.
+/// training continues; empty if there is neither. Throws FileError and NodeError.
 std::filesystem::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place);
 /// Returns the command of an attempt: command line through the launcher, environment and working folder. For a
 /// training, writes config.yaml (paths confined to the roots) into place.folder; for a program, the files that describe
@@ -65,7 +65,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
                                            const AttemptPlace& place);
 
 /// Returns the checkpoint `path`, as named by a job that runs in `folder`, relative to the run root. Throws JobsError
-/// if the checkpoint is outside of `folder` or has no manifest.
+/// if the checkpoint is outside of `folder` or has no manifest, and the errors of allowed_path().
 std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder,
                                  const AllowedRoots& roots);
 

@@ -27,8 +27,7 @@ class ReconnectTimer {
   double next() const { return next_; }                 // time of the next attempt; 0: at once
   /// Records a call that failed for the reason `what`, and delays the next one.
   void failed(const std::string& what, double now);
-  /// Records a successful call.
-  void worked(double now);
+  void worked(double now);  // records a successful call
 
  private:
   std::string who_;
@@ -51,10 +50,8 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// Renews a lease from now on.
-  void hold(const Lease& lease);
-  /// Stops renewing a lease.
-  void release(const Lease& lease);
+  void hold(const Lease& lease);     // renews a lease from now on
+  void release(const Lease& lease);  // stops renewing a lease, and drops its directives
   /// Records that the loop lives and runs `jobs` jobs. `trouble` is the reason why it claims none; empty: it claims.
   void tick(int64_t jobs, const std::string& trouble);
   /// Returns the queue's newest directives since the last call, without `proceed`. Key: token of the lease.

@@ -140,14 +140,13 @@ class AgentJob {
   bool is_file_work_done(const std::future<Value>& piece) const;
   /// Returns the newest checkpoint or product, relative to the attempt's folder; empty if none is to be uploaded.
   std::string checkpoint_to_upload() const;
-  void upload_result();  // passes the end of the attempt and its result to the uploader
-  /// Takes messages from the channel.
-  void receive(double now);
+  void upload_result();      // passes the end of the attempt and its result to the uploader
+  void receive(double now);  // takes messages from the channel
   /// Takes over values, metrics and checkpoints of one message.
   void handle_message(const ProgressMessage& message, double now);
   void read_output(double now, bool all);  // adds the command's output to the log; `all`: up to its end
-  /// Kills the job (fail()) if it has shown no progress for stall_seconds: no message, or, if it has sent none, no
-  /// output and no growth of metrics.jsonl.
+  /// Kills the job (fail()) without progress for stall_seconds: no message of another step, or, if it has sent none, no
+  /// output and no growth of metrics.jsonl. Output of a sweep's program counts for 100 stall_seconds.
   void check_stall(double now);
   /// Returns the most seconds between two ticks that count as time without progress: after them, the machine slept.
   double longest_between_ticks() const;
@@ -168,18 +167,18 @@ class AgentJob {
   void take_file_work(double now);
   /// Adds a checkpoint, relative to the run root, to the next report, and uploads it.
   void publish(const std::string& checkpoint);
-  /// Returns at most kProgressMetrics of `numbers`, the job's metric among them, and logs the others.
+  /// Returns at most kProgressMetrics of `numbers`, the job's metric among them. Logs, once each, that numbers were
+  /// left out and the invalid entries of `message`.
   std::map<std::string, double> limited_values(const std::map<std::string, double>& numbers,
                                                const ProgressMessage& message);
   /// Counts an invalid message and logs the first kBadMessagesNamed of a job.
   void count_bad_message(const std::string& what);
   /// Logs a text about an invalid part of a message. The first one is added to the error of a missing result.
   void log_useless(const std::string& what);
-  /// Returns whether a training's metrics.jsonl has grown since the last call; empty while the file is examined.
+  /// Returns whether a training's metrics.jsonl has another size than at the last call; empty while it is examined.
   std::optional<bool> metrics_file_grows();
-  /// Adds values of a step to the history.
-  void add_values(int64_t step, const std::map<std::string, double>& values);
-  std::string packed_history() const;
+  void add_values(int64_t step, const std::map<std::string, double>& values);  // adds values to the history
+  std::string packed_history() const;  // history_ in at most Limits::kHistory bytes (history::pack)
   /// Returns whether a report must be sent at once: an evaluation or a checkpoint.
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
   std::string log_name() const;

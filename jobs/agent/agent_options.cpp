@@ -84,7 +84,7 @@ std::vector<std::string> split_words(const std::string& text) {
       inside = true;
     }
   }
-  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
+  if (quote != 0) throw JobsError("--launcher or --host-check '{}': the quote {} is not closed", text, quote);
   if (inside) words.push_back(word);
   return words;
 }
@@ -188,7 +188,7 @@ Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus, const std::vect
   if (hosts.empty()) free_hosts_ = {{"", cpus}};
   std::sort(free_gpus_.begin(), free_gpus_.end());
   const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
-  if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is listed twice", *twice);
+  if (twice != free_gpus_.end()) throw JobsError("--gpus: found {} twice, expected each GPU once", *twice);
 }
 
 int64_t Slots::free_cpus() const {

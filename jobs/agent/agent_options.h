@@ -96,7 +96,7 @@ struct AgentOptions {
 
 class World;
 /// Returns `options` with the defaults of this machine (name, CPUs) and canonical roots, and makes the run root. Throws
-/// JobsError if a root cannot be used.
+/// JobsError if a data root is no folder, FileError if the run root cannot be made, and the errors of allowed_path.
 AgentOptions completed(AgentOptions options, World& world);
 
 /// Holds the GPUs and CPUs that a job occupies on an agent.

@@ -20,8 +20,8 @@ struct AllowedRoots {
 std::string trouble_of_root(Files& files, const std::string& what, const std::filesystem::path& root);
 
 /// Returns the real path of `path` (relative paths start in `base`): every symbolic link and .. is resolved as far as
-/// the path exists. Throws JobsError if the real path is not inside one of `roots`; `what` names the setting in the
-/// message. Throws StorageError or NodeError if this machine cannot resolve the path.
+/// the path exists. Throws JobsError, which names the setting `what`, if `path` is malformed or the real path is not
+/// inside one of `roots`, and StorageError or NodeError if this machine cannot resolve the path.
 std::filesystem::path allowed_path(const std::string& what, const std::filesystem::path& path,
                                    const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
 

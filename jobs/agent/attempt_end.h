@@ -33,7 +33,8 @@ struct AttemptEnd {
 
   /// Reads the attempt's files: metrics, checkpoint or bundle. Results that did not come over the channel are read from
   /// the files of the job; if they are missing there too, a success becomes an error. A file that must not be read
-  /// (base/foreign_file.h) makes a success failed, and failing storage makes it preempted.
+  /// (base/foreign_file.h) makes a success failed, and failing storage makes it preempted. An attempt with exit code 3
+  /// whose folder is gone is also preempted.
   void read_files();
   /// Makes the result preempted because the storage failed. Such preemptions have a limit (ended_by_storage).
   void give_back_by_storage();

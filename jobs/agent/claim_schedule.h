@@ -12,8 +12,8 @@
 
 namespace foretime::jobs {
 
-/// Decides when an agent claims jobs: at once after a slot was freed or the queue has announced a waiting job,
-/// otherwise every second, or every 15 s while it is subscribed to announcements. Times: World::steady_seconds.
+/// Decides when an agent claims jobs: at once after a slot was freed or the queue has announced a job, otherwise every
+/// second, or every 15 s if it is subscribed to announcements and not until_empty. Times: World::steady_seconds.
 class ClaimSchedule {
  public:
   /// Schedules the first claim at once. `listener` is a queue with its own connection.

@@ -30,7 +30,7 @@ std::vector<AgentHost> parse_hosts(const std::string& text);
 using HostProbe = std::function<std::set<std::string>(const std::vector<std::string>& hosts)>;
 /// Returns a probe that runs one command for each host, all at the same time. The command is `text` (split_words) with
 /// {host} replaced by the host's name. A host answers if its command ends with code 0 within `seconds`. Throws
-/// JobsError if the text has no {host} or no program before it.
+/// JobsError if the text has no {host}, no program before it, or an open quote.
 HostProbe command_probe(const std::string& text, double seconds);
 
 /// Watches which hosts of an agent answer. Jobs are started only on those hosts, and a job whose host has gone silent

@@ -23,10 +23,8 @@ class JobLog {
 
   /// Writes to `file` on the thread of `work`. `file_limit` is the most bytes of the command's output in the file.
   JobLog(std::shared_ptr<OutputFile> file, FileWork& work, size_t file_limit = kFileBytes);
-  /// Adds output of the command.
-  void feed(std::string_view output);
-  /// Adds a line from the agent, marked as such.
-  void note(const std::string& text);
+  void feed(std::string_view output);  // adds output of the command
+  void note(const std::string& text);  // adds a line of the agent, which begins with [agent]
   /// Ends the output: an unfinished last line becomes a line.
   void finish();
 
@@ -45,9 +43,8 @@ class JobLog {
   int64_t lines() const { return job_lines_; }  // number of lines of the command so far
 
  private:
-  void add(std::string line);  // adds a line to pending_ and tail_, cut to Limits::kLogLine bytes
-  /// Queues text to be written to the file.
-  void write(std::string_view text);
+  void add(std::string line);         // adds a line to pending_ and tail_, cut to Limits::kLogLine bytes
+  void write(std::string_view text);  // queues text to be written to the file
   /// Stops writing the file after an error, and adds a line that says so; the job continues.
   void give_up(const std::string& why);
 

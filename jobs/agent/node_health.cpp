@@ -190,7 +190,7 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
       return;
     }
     failed_[job] = by_storage ? lease.attempt - 1 : lease.attempt;  // the storage costs the job no attempt
-    count_failure(job, result.error, now);
+    pause_at_limit(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
     if (tried) log_.info("{}: the trial job {} was successful or ran for long enough: claims jobs again", who_, job);
     if (tried || trouble_.empty()) forget_failures();
@@ -224,10 +224,10 @@ void NodeHealth::exonerate(const std::string& job) {
 
 void NodeHealth::could_not_start(const std::string& job, const std::string& why, double now) {
   ++failed_starts_;
-  count_failure(job, why, now);
+  pause_at_limit(job, why, now);
 }
 
-void NodeHealth::count_failure(const std::string& job, const std::string& why, double now) {
+void NodeHealth::pause_at_limit(const std::string& job, const std::string& why, double now) {
   const bool tried = may_try_job_ && job == trial_job_;
   if (most_failures_ == 0 || (!trouble_.empty() && !tried)) return;
   const auto blamed =

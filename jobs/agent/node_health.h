@@ -46,11 +46,11 @@ class NodeHealth {
 
   /// Returns whether a job may be claimed now: not before the first check has ended, and in a pause one trial job.
   bool may_claim(double now);
-  /// Records that a job was claimed.
-  void claimed(const std::string& job, double now);
+  void claimed(const std::string& job, double now);  // records a claim, which in a pause is that of the trial job
 
   enum class Answer { wait, well, trouble };
-  /// Returns the result of a check that began at `since` or later; if there is none, requests one and returns `wait`.
+  /// Returns the result of a check that began at `since` or later. If there is none, requests one and returns `wait`,
+  /// or `trouble` if a check has been running for kHangs.
   Answer checked_since(double since, double now);
 
   /// Records the end of an attempt.
@@ -91,8 +91,9 @@ class NodeHealth {
   /// Starts or ends a pause if the result of a check differs from that of the last one.
   void handle_check(const std::string& trouble, double now);
   void pause(const std::string& why, double now);  // starts a pause, twice as long as the last one
-  /// Counts a failed or unstarted job, and starts a pause at the limit.
-  void count_failure(const std::string& job, const std::string& why, double now);
+  /// Starts a pause if failed_ or failed_starts_, which already count this failure, have reached the limit. During a
+  /// pause, only a failure of the trial job starts a new one. Changes nothing without a limit (most_failures_ 0).
+  void pause_at_limit(const std::string& job, const std::string& why, double now);
   /// Records that a job failed on another machine too; ends the pause if at least half of the failed jobs did.
   void exonerate(const std::string& job);
   void forget_failures();  // ends a pause and forgets all failures
@@ -103,12 +104,13 @@ class NodeHealth {
   World& world_;
   spdlog::logger& log_;
 
-  std::string trouble_, last_found_;  // last_found_: result of the last check
-  double pause_ = 0;                  // length of the present pause in seconds; 0: no trouble
-  double next_try_ = 0;               // no claim before this time
-  bool checked_ = false;              // a check has ended
-  bool may_try_job_ = false;          // a single job may be claimed
-  std::string trial_job_;             // job claimed during a pause
+  std::string trouble_;       // reason to claim nothing; empty: none
+  std::string last_found_;    // result of the last check of the roots; empty: none
+  double pause_ = 0;          // length of the present pause in seconds; 0: no trouble
+  double next_try_ = 0;       // no claim before this time
+  bool checked_ = false;      // a check has ended
+  bool may_try_job_ = false;  // a single job may be claimed
+  std::string trial_job_;     // job claimed during a pause
   double trial_started_at_ = 0;
   // Jobs that failed within kSoon since the last good one. Value: failures on all machines then, or kExonerated.
   std::map<std::string, int64_t> failed_;

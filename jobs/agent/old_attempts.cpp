@@ -87,7 +87,7 @@ std::vector<fs::path> forgotten_attempts(const fs::path& runs, const AttemptOwne
   return forgotten;
 }
 
-bool may_clean(const fs::path& runs, fs::file_time_type now) {
+bool begin_cleaning(const fs::path& runs, fs::file_time_type now) {
   const auto path = runs / kCleaned;
   std::error_code none;
   const auto before = fs::last_write_time(path, none);

@@ -54,6 +54,6 @@ CleanedAttempts clean_attempts(
 
 /// Returns whether an agent should clean a run root now: the file `.cleaned` in the run root is missing or was not
 /// written within the last hour. If so, writes that file. Throws FileError.
-bool may_clean(const std::filesystem::path& runs, std::filesystem::file_time_type now);
+bool begin_cleaning(const std::filesystem::path& runs, std::filesystem::file_time_type now);
 
 }  // namespace foretime::jobs

@@ -19,12 +19,13 @@ class ProgramFolder {
   /// `folder` is empty if the agent runs no programs of jobs.
   explicit ProgramFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& path() const { return folder_; }
-  /// Returns whether jobs with this JobSpec::program can run here, unless a file is missing that no job has needed yet.
+  /// Returns whether jobs with this JobSpec::program may run here: always for "" (foretime), else if there is a folder
+  /// and no call of note_missing() has named the program, or its file has appeared since (missing()).
   bool runs(const std::string& key) const { return key.empty() || (!folder_.empty() && !missing_.contains(key)); }
 
   static constexpr double kCheckInterval = 5;  // seconds between two checks whether missing programs exist
 
-  /// Records that `program` (an absolute path) is not a file. `key` is JobSpec::program. Returns whether that is new.
+  /// Records that `program`, an absolute path, is no file. `key` is JobSpec::program. Returns whether `key` is new.
   bool note_missing(const std::string& key, const std::filesystem::path& program);
   /// Returns the keys of the missing programs, for ClaimRequest. Drops those whose files exist now, at most once per
   /// kCheckInterval. `now` is a time of World::steady_seconds.

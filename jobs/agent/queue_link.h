@@ -23,7 +23,7 @@ class QueueLink {
       : queue_(std::move(queue)), world_(world), log_(log), link_("agent", kLongestPause, world, log) {}
 
   JobQueue& queue() { return *queue_; }
-  bool open(double now) const { return link_.open(now); }  // whether Redis may be called now, or waits after a failure
+  bool open(double now) const { return link_.open(now); }  // false during the pause after a failed call
   bool open() const { return open(world_.steady_seconds()); }
   bool down() const { return link_.down(); }               // whether the last call failed
   bool denied() const { return link_.down() && denied_; }  // reached but refused, for example over a password
@@ -49,8 +49,8 @@ class QueueLink {
     return false;
   }
 
-  /// Calls the queue for no particular job. Rethrows a JobsError until a first call has succeeded, which ends the
-  /// agent. Later errors only delay the next call, so that running jobs are kept.
+  /// Calls the queue for no particular job. Until a first call has succeeded, rethrows a JobsError, which ends the
+  /// agent, except RedisUnavailable. Later JobsErrors only delay the next call, so that running jobs are kept.
   template <class Call>
   void reach_or_pause(const Call& call) {
     try {

@@ -37,15 +37,14 @@ class RunningCommand {
   /// Asks the command over the channel to stop after a checkpoint.
   virtual void request_stop(const std::string& reason) = 0;
   virtual void terminate() = 0;  // SIGTERM, and SIGKILL after the grace time
-  virtual void kill() = 0;
+  virtual void kill() = 0;       // SIGKILL to all processes of the command
 };
 
 /// Runs a function (the step) repeatedly on a thread until the destructor, which waits for a running step.
 class Background {
  public:
   virtual ~Background() = default;
-  /// Makes the next step due now.
-  virtual void wake() = 0;
+  virtual void wake() = 0;  // makes the next step due now
   /// Limits how long the destructor waits for a running step, since a call to hanging storage cannot be ended. The step
   /// may then outlive this object, and must own all its data.
   virtual void wait_at_most(double /*seconds*/) {}

@@ -95,7 +95,8 @@ class ArtifactStores {
   void restrict_to(const std::string& address) { only_ = address; }
   /// Adds a store that at() returns for the store's address instead of making one.
   void add(std::unique_ptr<ArtifactStore> store);
-  /// Returns the store at `address`, made at the first call. Throws StoreRefused for an invalid or forbidden address.
+  /// Returns the store at `address`, made at the first call. Throws StoreRefused for an invalid or forbidden address,
+  /// and the errors of FolderStore() and S3Access::from_environment().
   ArtifactStore& at(const std::string& address);
 
  private:

@@ -48,7 +48,7 @@ class S3Store final : public ArtifactStore {
 };
 
 /// Returns whether `address` is s3://BUCKET or s3://BUCKET/PREFIX. BUCKET must have 3 to 63 lower-case letters, digits,
-/// - and ., and PREFIX must be an is_artifact_path().
+/// - and . (not first), and PREFIX must be an is_artifact_path().
 bool is_s3_address(const std::string& address);
 
 }  // namespace foretime::jobs

@@ -15,7 +15,7 @@ namespace foretime::jobs {
 /// name unique. `artifact.store` is empty.
 struct PackedArtifact {
   Artifact artifact{};
-  std::map<std::string, std::string> contents{};  // key: file name
+  std::map<std::string, std::string> contents{};  // bytes of each of artifact.files
 };
 
 /// Returns the files of a checkpoint, and those that pack_run() returns. `checkpoint` is relative to the run's folder

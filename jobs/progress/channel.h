@@ -56,9 +56,9 @@ class ProgressReceiver {
  private:
   /// Listens on a Unix socket at `path`; returns false, with errno, if that fails or the path is too long.
   bool listen_at(const std::string& path);
-  void accept_peer(const Complain& complain);
-  void accept_tcp_peers(const Complain& complain);
-  void accept_job(Descriptor peer);  // makes `peer` the connected peer, in place of the last one
+  void accept_peer(const Complain& complain);       // accepts a peer of the Unix socket unless one is connected
+  void accept_tcp_peers(const Complain& complain);  // reads tokens; a peer with the right one becomes the connected one
+  void accept_job(Descriptor peer);                 // makes `peer` the connected peer, in place of the last one
 
   /// Describes a TCP peer that has not sent the token yet.
   struct UnverifiedPeer {
@@ -90,6 +90,7 @@ class ProgressSender {
   /// Sends a message, waiting at most about a second. A progress message is dropped while the agent does not read, or
   /// if the last one of its sort (with values or without) was sent less than kProgressInterval ago. Other messages are
   /// kept for the next call if the agent does not read them. Above 1 MiB of kept messages, the connection is given up.
+  /// A message that to_line() refuses is dropped, with a message on stderr.
   void send(const ProgressMessage& message);
   /// Returns whether the agent has asked the job to stop at the next step boundary, in this call or before.
   bool stop_requested();
@@ -98,7 +99,7 @@ class ProgressSender {
  private:
   /// Sends pending_, waiting at most `patience_seconds`. Returns whether nothing is left to be sent.
   bool flush(double patience_seconds);
-  void disconnect();
+  void disconnect();  // stops sending until reconnect() succeeds
   /// Connects again to tcp_address_, from time to time. Returns whether the connection is there.
   bool reconnect();
 

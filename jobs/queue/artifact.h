@@ -46,7 +46,7 @@ struct JobArtifacts {
 };
 
 /// Returns an artifact's entry in Redis: JSON of all members but the name. Throws JobsError if a name or path is no
-/// is_artifact_path(), the store or a SHA-256 is missing, or the text exceeds 64 KiB.
+/// is_artifact_path(), the store or a SHA-256 is missing, or there are more than 256 files or 64 KiB of text.
 std::string artifact_text(const Artifact& artifact);
 /// Parses the text of artifact_text(). Throws JobsError for any other text.
 Artifact parse_artifact(const std::string& name, const std::string& text);
@@ -64,7 +64,7 @@ inline constexpr size_t kArtifactPart = 4 << 20;
 /// JOB/ARTIFACT/FILE.
 std::vector<std::string> redis_part_keys(const std::string& name, uint64_t bytes);
 
-/// The answer of the queue to a request to keep an artifact, or to have room for it.
+/// The answer of JobQueue::may_store() and JobQueue::keep().
 struct KeptArtifact {
   enum class Answer {
     kept,    // the artifact is kept, or may be stored

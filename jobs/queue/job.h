@@ -96,8 +96,8 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-/// Returns the id of a job: 16 hexadecimal digits of the SHA-256 of kind, sweep, trial, settings, parameters and after.
-/// Jobs that differ only in other members, such as priority, name and resources, have the same id.
+/// Returns the id of a job: 16 hexadecimal digits of the SHA-256 of kind, sweep, trial, settings, parameters and after;
+/// other members, such as name and priority, do not count. Throws nlohmann::json::exception for text that is not UTF-8.
 std::string job_id(const JobSpec& spec);
 /// Returns the first 16 hexadecimal digits of the SHA-256 of `text`.
 std::string content_id(const std::string& text);
@@ -156,7 +156,7 @@ bool ended_by_storage(const JobResult& result);
 
 /// An agent's report about a running job.
 struct JobReport {
-  int64_t step = 0, total_steps = 0;
+  int64_t step = 0, total_steps = 0;  // newest step; steps in all, 0: not known
   double eta_seconds = -1;            // expected remaining seconds; below 0: unknown
   std::optional<double> loss{};       // newest training loss; empty: the job has sent none
   int64_t iteration = 0;              // number of evaluations so far, with which the rungs of early stopping compare
@@ -179,21 +179,25 @@ enum class Directive {
 struct JobRecord {
   JobSpec spec{};
   JobState state = JobState::waiting;
-  int64_t attempt = 0, failures = 0, fence = 0;  // failures: attempts that ended in an error
-  int64_t lost = 0;                              // leases lost in a row without progress in between
+  int64_t attempt = 0;               // failures before the newest claim + 1; 0: never claimed
+  int64_t failures = 0;              // attempts that ended in an error
+  int64_t fence = 0;                 // fence of the newest lease; 0: never claimed
+  int64_t lost = 0;                  // leases lost in a row without progress in between
   int64_t preemptions = 0;           // preemptions in a row that nobody asked for, without progress in between
   int64_t attempt_ranks = 0;         // ranks of the newest attempt of an elastic job; 0: no attempt yet, or not elastic
   std::string agent{}, failed_on{};  // agents of the newest attempt and of the first one that ended in an error
   /// Times in milliseconds since 1970 on Redis' clock; 0: never. `due_ms` is the time of a delayed job's retry.
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
-  int64_t step = 0, total_steps = 0;
+  int64_t step = 0, total_steps = 0;     // newest step; steps in all, 0: not known
   double eta_seconds = -1, seconds = 0;  // expected remaining seconds, below 0: unknown; seconds of the last attempt
   std::optional<double> loss{};          // newest training loss; empty: none was measured, or the job has succeeded
-  std::optional<double> objective{}, best_objective{};
+  std::optional<double> objective{}, best_objective{};  // newest and best value of the job's metric; empty: none
   std::map<std::string, double> metrics{};
-  std::string checkpoint{}, error{}, reason{};  // reason: why it was stopped, cancelled or delayed
-  std::string history{};                        // metrics of all attempts, packed (history/history.h)
-  bool stopped = false;                         // succeeded by early stopping
+  std::string checkpoint{};  // newest published one, relative to the run root; empty: none
+  std::string error{};       // message of the last failed attempt
+  std::string reason{};      // cause of a stop, cancellation or delay
+  std::string history{};     // metrics of all attempts, packed (history/history.h)
+  bool stopped = false;      // succeeded by early stopping
   bool cancel_requested = false;
   int64_t log_lines = 0;  // lines of the log ever written; Redis keeps the last Limits::kLogLines
   int64_t results = 0;    // number of results written: 0 or 1

@@ -162,8 +162,9 @@ Fields fields_of(const redisReply& reply);
 /// Returns the fields in a MessagePack array NAME, VALUE, NAME, VALUE…. Throws RedisUnavailable for other bytes.
 Fields packed_fields(const std::string& packed);
 /// Returns the record of a job from the fields of its hash, packed or not. Fields that are missing or empty keep the
-/// default of the struct, but `kind` and `state` must be there. Throws DamagedRecord if a value is malformed or above
-/// its limit; the message begins with `key`, or with "job ID" if `key` is empty.
+/// default of the struct, but `kind` and `state` must be there; updated_ms, and best_objective, attempt and total_steps
+/// of a succeeded job, are derived if missing. Throws DamagedRecord if a value is malformed or above its limit; the
+/// message begins with `key`, or with "job ID" if `key` is empty.
 JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
 /// Returns the record of a job that may be damaged: unreadable fields keep their default, and `unreadable` describes
 /// the first one.

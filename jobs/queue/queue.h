@@ -59,16 +59,17 @@ struct SweepSpec {
 };
 
 struct ReapCounts {
-  int64_t lost_leases = 0, orphans = 0, promoted = 0, released = 0, expired = 0;
-  bool more = false;   // a batch was full: call again
-  int64_t agents = 0;  // agents that sent a heartbeat within five minutes
+  int64_t lost_leases = 0, orphans = 0;             // leases that ran out; active jobs that had no lease
+  int64_t promoted = 0, released = 0, expired = 0;  // retries that were due; jobs of resumed sweeps; forgotten jobs
+  bool more = false;                                // a batch was full: call again
+  int64_t agents = 0;                               // agents that sent a heartbeat within five minutes
 };
 
 /// An agent's description of itself, which `foretime status` and the board show.
 struct AgentInfo {
   std::string name{}, host{}, version{};
-  int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
-  bool leaving = false;        // forget this agent
+  int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;  // process number; CPUs and GPUs for jobs; running jobs
+  bool leaving = false;                           // forget this agent
   std::string trouble{};       // reason why it claims nothing, at most Limits::kTrouble bytes; empty: it claims
   bool runs_programs = false;  // true if it runs jobs with a JobSpec::program
   bool operator==(const AgentInfo&) const = default;
@@ -110,7 +111,7 @@ struct StoreState {
 
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
 /// queue's own, never the caller's. Throws RedisUnavailable when it cannot be reached (the transition may then have
-/// happened or not; each call can be repeated safely), RedisRefused, and JobRefused as said.
+/// happened or not; each call can be repeated safely), RedisRefused, errors of check(), and JobRefused as said.
 class JobQueue {
  public:
   virtual ~JobQueue() = default;
@@ -119,7 +120,7 @@ class JobQueue {
   /// Throws JobRefused where that was cancelled.
   virtual bool create_sweep(const SweepSpec& sweep) = 0;
   /// Adds a job. False: one of that id is there already, whatever its state. Throws JobRefused where a job in `after`
-  /// is unknown or ended without success, and where the sweep was cancelled.
+  /// is unknown, ended without success or has 1000 jobs waiting for it, and where the sweep is unknown or cancelled.
   virtual bool submit(const JobSpec& job) = 0;
   /// Submits one after the other, with what `submit` says of each; where one is refused, those before it stay and some
   /// after it may have been added. Many at once are far faster than single calls.
@@ -155,18 +156,22 @@ class JobQueue {
     return {finish(lease, result, jitter), claim(request)};
   }
 
-  /// Throws JobRefused where the id is unknown.
+  /// Cancels a job, or asks the agent of an active one to stop (requested); a job that has ended stays as it is
+  /// (already_final). Throws JobRefused where the id is unknown.
   virtual CancelOutcome cancel(const std::string& id) = 0;
   /// Cancels every job that is not final, and refuses new ones. Returns how many were cancelled or asked to stop.
+  /// Throws JobRefused where the sweep is unknown.
   virtual int64_t cancel_sweep(const std::string& sweep) = 0;
   /// A failed, dead or cancelled job waits again, with a fresh count of failures; jobs that were cancelled because of
-  /// it are blocked again. Throws JobRefused where it is unknown or in another state.
+  /// it are blocked again. Throws JobRefused where it is unknown or in another state, where its sweep is
+  /// cancelled, and where a job that it needs ended without success or was forgotten.
   virtual void retry(const std::string& id) = 0;
-  /// Throws JobRefused where the job is unknown or has ended.
+  /// Throws JobRefused where the job is unknown or has ended, and for a priority beyond Limits::kPriority.
   virtual void set_priority(const std::string& id, int64_t priority) = 0;
   /// Pauses a sweep, or with an empty one the whole queue: active jobs continue, and nothing more is claimed.
+  /// Throws JobRefused, as resume() does, where the sweep is unknown or cancelled.
   virtual void pause(const std::string& sweep) = 0;
-  virtual void resume(const std::string& sweep) = 0;
+  virtual void resume(const std::string& sweep) = 0;  // ends a pause
 
   /// Repairs in bounded batches. Anybody may call it at any time.
   /// - Jobs with an expired lease, and active ones without a lease, wait again: at once after the first loss, and after
@@ -179,9 +184,10 @@ class JobQueue {
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
-  /// Returns whether an artifact of the lease's attempt may be stored, which then has `roles` (kArtifactRoles).
-  virtual KeptArtifact room_for(const Lease& lease, const Artifact& artifact,
-                                const std::vector<std::string>& roles) = 0;
+  /// Returns whether an artifact of the lease's attempt may be stored (kept), or why not (lost, full). Changes and
+  /// reserves nothing: keep() follows when its files are stored. `roles` are what it will be (kArtifactRoles).
+  virtual KeptArtifact may_store(const Lease& lease, const Artifact& artifact,
+                                 const std::vector<std::string>& roles) = 0;
   /// Notes that all files of an artifact are stored, and gives it these roles; what then has none is dropped. `ended`:
   /// the attempt has succeeded, and what was only there to continue from is dropped too. May be repeated.
   virtual KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
@@ -192,8 +198,9 @@ class JobQueue {
   virtual JobArtifacts artifacts(const std::string& job) = 0;
   /// Returns some artifacts outside of Redis whose jobs have been forgotten, until `removed` is called for them.
   virtual std::vector<ForgottenArtifacts> forgotten_artifacts() = 0;
-  virtual void removed(const ForgottenArtifacts& artifacts) = 0;
+  virtual void removed(const ForgottenArtifacts& artifacts) = 0;  // forgets an entry of forgotten_artifacts()
 
+  /// Returns the record of a job, with settings that may be kSweepSettings; empty if unknown. Throws DamagedRecord.
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
   /// Returns what tells when jobs come to wait; empty where this queue cannot. Throws RedisUnavailable and
   /// RedisRefused.
@@ -202,7 +209,7 @@ class JobQueue {
   virtual std::optional<StoreState> store_state() { return std::nullopt; }
   /// Returns nothing, or what will soon keep the queue from taking jobs: memory that is nearly full.
   virtual std::string warning() { return ""; }
-  /// Returns whether no job is in any of `states`.
+  /// Returns whether no job is in any of `states`, of which there is at least one.
   virtual bool none_in(const std::vector<JobState>& states) = 0;
   /// Returns how many jobs wait, by what they need in all.
   virtual std::map<Demand, int64_t> waiting() = 0;
@@ -241,9 +248,11 @@ void check(const SweepSpec& sweep);
 void check(const ClaimRequest& request);
 void check(const AgentInfo& agent);
 
-/// Leaves out metrics that are not finite and too long a history, and cuts long lines and errors. Throws JobsError for
-/// metrics or a checkpoint path above their limits. Of too many lines the queue itself keeps the last.
+/// Leaves out metrics that are not finite and a history above Limits::kHistory, cuts long lines, and makes a remaining
+/// time that is not finite -1. Throws JobsError for metrics or a checkpoint path above their limits.
 JobReport bounded(JobReport report);
+/// Does the same for a result. Leaves out an objective that is not finite, cuts a long error, and makes a duration that
+/// is not finite 0.
 JobResult bounded(JobResult result);
 
 /// Returns whether it can be JobSpec::program: 1 to 16 lower-case hexadecimal digits.

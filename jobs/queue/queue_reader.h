@@ -83,7 +83,7 @@ class QueueReader {
   std::optional<JobRecord> job(const std::string& id);
   /// Returns the stored artifacts of a job.
   JobArtifacts artifacts(const std::string& id);
-  /// Returns records in the order of `ids`. Their settings may be kSweepSettings.
+  /// Returns records in the order of `ids`, without jobs that are gone. Their settings may be kSweepSettings.
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids);
   /// Returns the ids of at most `limit` jobs in a state, the last to enter it first.
   std::vector<std::string> ids_in(JobState state, int64_t limit);
@@ -93,21 +93,22 @@ class QueueReader {
   std::vector<std::string> sweeps(int64_t limit);
   /// Returns the record of a sweep without `jobs` and `unreadable` (see states()); empty if there is no such sweep.
   std::optional<SweepRecord> sweep(const std::string& id);
-  /// Returns the changes of a Bayesian sweep's trials from change number `from` (from 0) on.
+  /// Returns the changes of a Bayesian sweep's trials from change number `from` (from 0) on. Throws DamagedRecord.
   TrialChanges changes(const std::string& sweep, int64_t from);
   /// Reads fields of many jobs without making records. Calls `take` for each job with its index in `ids` and the texts
-  /// of `fields`, valid during the call. Leaves out jobs that are gone or of another type.
+  /// of `fields` (missing or damaged: empty), valid during the call. Leaves out jobs that are gone or of another type.
   using Take = std::function<void(size_t index, const std::vector<std::string_view>& values)>;
   void scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take);
-  /// Returns states in the order of `ids`; empty for jobs that are gone and for damaged states, which are counted in
-  /// `unreadable`.
+  /// Returns states in the order of `ids`; empty for jobs that are gone and for damaged states, whose number is added
+  /// to `unreadable`.
   std::vector<std::optional<JobState>> states(const std::vector<std::string>& ids, int64_t& unreadable);
-  /// Returns records with only kind, sweep, trial, parameters, deferred, metric, maximize, state and objectives.
+  /// Returns records in the order of `ids`, without jobs that are gone. They have id, kind, sweep, trial, parameters,
+  /// deferred, metric, maximize, state and objectives, and `unreadable` for what is damaged.
   std::vector<JobRecord> trials(const std::vector<std::string>& ids);
   /// Returns the last lines of a job's log, at most Limits::kLogLines, and sets `total` to the number of lines ever
   /// written. A damaged line becomes "[damaged: …]". Throws DamagedRecord if the log is no list.
   std::vector<std::string> log(const std::string& id, int64_t& total);
-  QueueStatistics statistics();
+  QueueStatistics statistics();  // values that cannot be read keep their defaults and are named in `unreadable`
   /// Returns RedisQueue::identity; empty if the queue has none yet.
   std::string identity();
 

@@ -362,7 +362,8 @@ KeptArtifact RedisQueue::run_artifact(const std::string& what, const Lease& leas
   return kept;
 }
 
-KeptArtifact RedisQueue::room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) {
+KeptArtifact RedisQueue::may_store(const Lease& lease, const Artifact& artifact,
+                                   const std::vector<std::string>& roles) {
   return run_artifact("room", lease, artifact, roles, false);
 }
 

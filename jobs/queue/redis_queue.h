@@ -45,7 +45,7 @@ class RedisQueue final : public JobQueue {
   /// has none, `proposal` becomes its identity; an empty `proposal` changes nothing, and the result may be empty.
   std::string identity(const std::string& proposal);
   void heartbeat_agent(const AgentInfo& agent) override;
-  KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
+  KeptArtifact may_store(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
   KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
                     bool ended) override;
   void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) override;

@@ -47,7 +47,7 @@ std::optional<AppendOnlyManifest> repaired_manifest(const AppendOnlyManifest& ma
 
 /// Returns the files of a manifest that was lost: the oldest base and the increments, oldest first. `names` are those
 /// of the files in appendonlydir. Returns empty if a name is not Redis', if an increment is missing between two others,
-/// or if there is no base and the first increment is not number 1.
+/// or if there is no base and the first increment is not number 1; an empty manifest if there are no names.
 std::optional<AppendOnlyManifest> manifest_of_files(const std::vector<std::string>& names);
 
 }  // namespace foretime::jobs

@@ -63,14 +63,14 @@ constexpr int64_t kOwnerBeatMs = 5000;
 
 /// Holds the result of ask_redis().
 enum class Answer {
-  none,           // no connection, or no answer in time
+  none,           // no connection, no answer in time, or an error in answer to CONFIG GET
   loading,        // Redis loads its data
   ready,          // Redis answers; a busy Redis is not asked for its settings
   wrong_settings  // a setting has another value than expected
 };
 /// Sends PING to the Redis at a socket, and asks for each setting of `expected`. On wrong_settings, sets `wrong`,
-/// unless null, to the first one with another value. Waits at most `timeout_ms` in all. The path must be below 108
-/// bytes. Async-signal-safe.
+/// unless null, to the first one with another value. Waits at most `timeout_ms` in all. Returns none for a path of
+/// 108 bytes or more. Async-signal-safe.
 Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const ServerSetting> expected = {},
                  const ServerSetting** wrong = nullptr);
 

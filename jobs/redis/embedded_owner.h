@@ -27,15 +27,15 @@ struct FolderOwner {
 /// A guardian of another machine that has not touched the file `owner` for this long counts as dead.
 constexpr std::chrono::seconds kOwnerStale{30};
 
-/// Returns the owner in the file `owner`; empty if the file does not exist. An incomplete file gives empty names and
-/// pid 0. Throws RedisUnavailable or RedisStorageError if the file cannot be read.
+/// Returns the owner in the file `owner`; empty if the file does not exist. An incomplete file gives pid 0, and
+/// empty names if it has no two whole lines. Throws RedisUnavailable or RedisStorageError if the file cannot be read.
 std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder);
 
 /// Makes the file `owner` for a guardian that this process starts, and returns it open for writing. The caller holds
 /// guardian.lock, so that no guardian of this machine lives. If the file names a guardian of another machine, waits up
 /// to kOwnerStale for it to touch the file, and replaces the file if it does not. Throws RedisUnavailable, which names
-/// host and process, if that guardian lives or `limit` passes. Touches the file of `start_lock`, which is open for
-/// writing, to learn the file system's time.
+/// host and process, if that guardian lives or `limit` passes, and the errors of owner_of() for storage. Touches the
+/// file of `start_lock`, which is open for writing, to learn the file system's time.
 Descriptor claim_ownership(const EmbeddedFolder& folder, const Descriptor& start_lock,
                            std::chrono::steady_clock::time_point limit);
 

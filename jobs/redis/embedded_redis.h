@@ -18,8 +18,8 @@ Descriptor above_standard(int descriptor);
 /// folder in its place. All descriptors are above 2 and close on exec.
 class EmbeddedFolder {
  public:
-  /// Opens `root`/.redis, which it makes (mode 0700) if it does not exist. Throws RedisUnavailable if that is no
-  /// folder, belongs to another user, or admits others by its mode, and RedisStorageError if the storage fails.
+  /// Opens `root`/.redis, made (mode 0700) if missing. Throws RedisUnavailable if it cannot be opened, is no folder,
+  /// belongs to another user or admits others by its mode, and RedisStorageError if storage fails when it is made.
   explicit EmbeddedFolder(const std::filesystem::path& root);
 
   const std::filesystem::path& path() const { return path_; }  // absolute
@@ -89,13 +89,13 @@ class EmbeddedRedis {
  private:
   using Deadline = std::chrono::steady_clock::time_point;
   Deadline deadline() const;  // now + patience_
-  /// Locks a file by flock's `operation`. Throws RedisUnavailable with `name` if others hold the lock until `limit`.
+  /// Locks a file by flock's `operation`. Throws RedisUnavailable with `name` if that fails or lasts beyond `limit`.
   void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
   /// Locks a file like lock(), without waiting; returns false if others hold the lock.
   bool try_lock(const Descriptor& file, const char* name, int operation) const;
   /// Calls prepare_append_only() and prints what was repaired or is missing to stderr.
   StoreRecord prepare_store() const;
-  /// Forks a guardian. `guardian` and `starting` are guardian.lock and start.lock, locked by the caller.
+  /// Forks a guardian; throws as ensure(). The caller has locked `guardian` (guardian.lock), `starting` (start.lock).
   void start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const;
   /// Throws RedisUnavailable with `what` and end_of_log(log_from).
   [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;

@@ -28,7 +28,8 @@ struct PreparedStore {
 /// RedisUnavailable or RedisStorageError if a file cannot be read or written.
 PreparedStore prepare_append_only(const EmbeddedFolder& folder, bool accept_loss);
 
-/// Throws RedisDataLost if the append-only file has less than was written (store_record.h). Changes nothing.
+/// Throws RedisDataLost if the append-only file has less than was written (store_record.h), and RedisUnavailable or
+/// RedisStorageError if a file cannot be read. Changes nothing.
 void check_nothing_lost(const EmbeddedFolder& folder);
 
 }  // namespace foretime::jobs

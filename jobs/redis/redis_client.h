@@ -28,8 +28,8 @@ class RedisClient {
   using Arguments = RedisTransport::Arguments;
   /// Sends a command and returns the reply. Throws RedisUnavailable (no connection, no answer within the timeout, an
   /// answer above the limit; a Redis that loads its data, is out of memory, is a replica, or runs a script for too
-  /// long), RedisDenied (a password or a right) and RedisRefused (any other error answer; its text is in the message).
-  /// Follows the answer MOVED of a cluster to the node that it names, at most three times.
+  /// long), RedisDenied (a password, a right, an eviction policy) and RedisRefused (any other error answer, with its
+  /// text). Follows the answer MOVED of a cluster to the node that it names, at most three times.
   Reply call(const Arguments& arguments);
   /// Sends all commands, then reads all replies, and returns them in the order of `calls`. The first error answer is
   /// thrown as by call(), after all replies were read.
@@ -41,7 +41,7 @@ class RedisClient {
                              const std::vector<Arguments>& arguments);
 
   /// Returns a connection that receives each message of a channel as an array: "message", the channel, the text. This
-  /// client makes a new connection at its next call.
+  /// client makes a new connection at its next call. Throws like call().
   std::unique_ptr<RedisTransport> subscribe(const std::string& channel);
 
   /// Sets a function that is called before each new connection, also the first, for example to start Redis.

@@ -23,7 +23,7 @@ class RedisTransport {
  public:
   using Arguments = std::vector<std::string>;
   virtual ~RedisTransport() = default;
-  virtual void send(const std::vector<Arguments>& calls) = 0;
+  virtual void send(const std::vector<Arguments>& calls) = 0;  // receive() then returns a reply for each call
   /// Waits for the next reply and returns it. `command` names the awaited answer in error messages.
   virtual Reply receive(const std::string& command) = 0;
   /// Returns the next reply without waiting; null if it has not arrived yet.

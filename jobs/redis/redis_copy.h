@@ -14,7 +14,8 @@ namespace foretime::jobs {
 class RedisCopy {
  public:
   /// Copies the data of `root`/.redis and starts the server. Throws RedisUnavailable if there are no data, they cannot
-  /// be copied, or Redis does not load them in a minute, and RedisDataLost if data are missing.
+  /// be copied, or Redis is not installed or does not load them in a minute; RedisDataLost if data are missing; and
+  /// RedisStorageError if a file cannot be read.
   explicit RedisCopy(const std::filesystem::path& root);
   ~RedisCopy();
   RedisCopy(const RedisCopy&) = delete;
@@ -23,9 +24,9 @@ class RedisCopy {
   RedisUrl url() const { return {.socket = (folder_ / "redis.sock").string()}; }
 
  private:
-  void make_folder(const std::filesystem::path& data);
-  void start();
-  void end();
+  void make_folder(const std::filesystem::path& data);  // makes folder_ with a copy of the folder `data`
+  void start();                                         // starts the server and waits until it has loaded the data
+  void end();                                           // kills the server and removes folder_
 
   std::filesystem::path folder_;
   pid_t server_ = -1;

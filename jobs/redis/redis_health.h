@@ -24,7 +24,7 @@ struct RedisHealth {
   bool disk_failed = false;  // Redis' last write to the append-only file failed
 };
 constexpr int kLeastRedis = 7;  // oldest usable major version: scripts declare flags, which came with it
-/// Reads the health of a Redis. Throws RedisUnavailable, and RedisRefused if Redis does not even answer PING.
+/// Reads the health of a Redis. Throws RedisUnavailable, and RedisRefused or RedisDenied if Redis refuses even PING.
 RedisHealth examine(RedisClient& client);
 
 }  // namespace foretime::jobs

@@ -37,7 +37,7 @@ class StoreRecord {
 
   /// Replaces the record by the files that Redis' manifest in `folder` (a descriptor) names and their present lengths.
   /// Keeps the checksums of files that it has already. Returns false and changes nothing if the manifest cannot be
-  /// read, changes meanwhile or names more than kMostFiles, or if a file is shorter than its checksum covers.
+  /// read, changes meanwhile or names more than kMostFiles, or if a file is missing or shorter than its summed_bytes.
   bool measure(int folder);
   /// Returns whether the manifest and the lengths of the files are still those of this record.
   bool is_current(int folder) const;
@@ -68,8 +68,8 @@ ino_t manifest_inode(int folder);
 /// Compares the files of an append-only file with the file `written`: each file that `written` names must be in
 /// `manifest`, be at least as long, and have the recorded checksum up to the recorded length. Files that a rewrite has
 /// replaced may be missing. Adds a text for each difference to `missing`. Returns the record of the intact files for
-/// the guardian of the next server, without manifest(); an empty record if `written` does not exist. Throws
-/// RedisUnavailable or RedisStorageError if a file cannot be read.
+/// the guardian of the next server, without manifest(); an empty one if `written` does not exist or is damaged, or
+/// `manifest` is empty. Throws RedisUnavailable or RedisStorageError if a file cannot be read.
 StoreRecord checked_record(const EmbeddedFolder& folder, const std::optional<AppendOnlyManifest>& manifest,
                            std::vector<std::string>& missing);
 

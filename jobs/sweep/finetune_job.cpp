@@ -97,7 +97,7 @@ std::string to_yaml(const FinetuneSettings& settings) {
 
 }  // namespace
 
-bool is_finetune_file(const std::filesystem::path& file) { return has_key(file, {"finetune"}); }
+bool is_finetune_file(const std::filesystem::path& file) { return configs::has_key(file, {"finetune"}); }
 
 JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      const std::string& name) {

@@ -33,8 +33,8 @@ constexpr FinetuneKey kFinetuneKeys[] = {
 bool is_finetune_file(const std::filesystem::path& file);
 
 /// Returns the job of a fine-tuning file. `overrides` are key=value with keys of the map `finetune`. An empty `name`
-/// means `name` in the file, or else the name of the file. Throws SweepError or configs::SettingsError, whose message
-/// names the file and line (or the override) and the key.
+/// means `name` in the file, or else the name of the file. Throws StorageError, and SweepError or
+/// configs::SettingsError, whose message names the file and line (or the override) and the key.
 JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      const std::string& name);
 

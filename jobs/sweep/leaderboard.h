@@ -19,9 +19,9 @@ struct LeaderboardRow {
   Parameters parameters;          // swept parameters; without the seed for joined trials
 };
 
-/// Returns the finite value of a metric of a trial; empty if there is none. For the trial's objective, this is the
-/// value of the final evaluation if the trial succeeded without early stopping, and else the best value. For another
-/// metric, it is the last value.
+/// Returns the finite value of a metric of a trial; empty if there is none or the record is damaged. For the trial's
+/// objective, this is the value of the final evaluation if the trial succeeded without early stopping, and else the
+/// best value; each replaces the other if that is missing. For another metric, it is the last value.
 std::optional<double> metric_of(const JobRecord& job, const std::string& metric);
 
 /// Holds the value that ranks a trial, read without the rest of the trial's record.

@@ -66,7 +66,7 @@ Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial);
 /// Returns the number of combinations, at most the largest int64_t; empty if a parameter cannot be enumerated: only
 /// constant, categorical, int_uniform and q_uniform can.
 std::optional<int64_t> grid_size(const SearchSpace& space);
-/// Returns combination `index` of a grid; the last key changes fastest. Throws SweepError if there is no grid.
+/// Returns combination `index` modulo grid_size(); the last key changes fastest. Throws SweepError if there is no grid.
 Parameters grid_trial(const SearchSpace& space, int64_t index);
 
 /// Holds one trial of a Bayesian search.

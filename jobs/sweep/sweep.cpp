@@ -1,7 +1,6 @@
 #include "jobs/sweep/sweep.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -10,26 +9,13 @@
 
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/program_trial.h"
 #include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {
 namespace {
-
-using configs::YamlEntry;
-
-using TextOf = std::function<std::string(const YamlEntry&)>;
-
-void flatten(const YamlEntry& entry, const std::string& origin, const TextOf& text,
-             std::vector<SettingOverride>& leaves) {
-  if (!entry.node.IsMap()) {
-    leaves.push_back({entry.key, text(entry), entry});
-    return;
-  }
-  for (const YamlEntry& item : items_of(entry, origin, entry.key.empty() ? "" : entry.key + ".", {}))
-    flatten(item, origin, text, leaves);
-}
 
 /// Resets the settings that the agent chooses to their defaults.
 void leave_to_the_agent(configs::Settings& settings) {
@@ -287,49 +273,14 @@ class Expansion {
   Sweep sweep_;  // jobs is empty
 };
 
-/// No run has more evaluations, and no sweep more rungs.
-constexpr double kMostIterations = 1e9;
-constexpr size_t kMostRungs = 64;
-
-void check_eta(double eta) {
-  if (!(eta > 1) || !std::isfinite(eta)) throw SweepError("eta: found {}, expected > 1", eta);
-}
-
 }  // namespace
-
-std::vector<SettingOverride> flatten_overrides(const YamlEntry& map, const std::string& origin, const TextOf& text) {
-  std::vector<SettingOverride> leaves;
-  for (const YamlEntry& item : items_of(map, origin, "", {})) flatten(item, origin, text, leaves);
-  return leaves;
-}
-
-void check_overrides(const std::vector<SettingOverride>& overrides) {
-  configs::Settings probe;
-  for (const SettingOverride& item : overrides) {
-    try {
-      configs::apply_override(probe, item.key, item.value);
-    } catch (const configs::SettingsError& error) {
-      throw SweepError("{}: {}", item.entry.place, error.what());
-    }
-  }
-}
 
 void prepare_for_queue(configs::Settings& settings) {
   leave_to_the_agent(settings);
   if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
 }
 
-bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
-  try {
-    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string()))
-      if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
-  } catch (const configs::SettingsError&) {
-    // Whoever reads it as settings says what is wrong with it.
-  }
-  return false;
-}
-
-bool is_sweep_file(const std::filesystem::path& file) { return has_key(file, {"method", "parameters"}); }
+bool is_sweep_file(const std::filesystem::path& file) { return configs::has_key(file, {"method", "parameters"}); }
 
 JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& name) {
@@ -339,7 +290,8 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
   prepare_for_queue(settings);
   JobSpec spec{.kind = JobKind::train, .name = name.empty() ? file.stem().string() : name};
   if (spec.name.size() > Limits::kName)
-    throw SweepError("name: found {} bytes, expected at most {}", spec.name.size(), Limits::kName);
+    throw SweepError("{}: found a job name of {} bytes, expected at most {}; --name sets a shorter one", file.string(),
+                     spec.name.size(), Limits::kName);
   spec.settings = configs::to_yaml(settings);
   if (spec.settings.size() > Limits::kSettings)
     throw SweepError("{}: found {} bytes of settings, expected at most {}: shorten its lists of files", file.string(),
@@ -410,37 +362,6 @@ Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std:
   auto plan = plan_of(yaml, origin, folder, overrides);
   plan.each_job([&](JobSpec&& job) { plan.sweep.jobs.push_back(std::move(job)); });
   return std::move(plan.sweep);
-}
-
-HalvingRule halving_from_min(int64_t min_iter, double eta) {
-  check_eta(eta);
-  if (min_iter < 1) throw SweepError("min_iter: found {}, expected at least 1", min_iter);
-  HalvingRule rule{{}, eta};
-  for (double rung = min_iter; rung <= kMostIterations && rule.rungs.size() < kMostRungs; rung *= eta) {
-    const int64_t whole = rung;
-    if (rule.rungs.empty() || whole > rule.rungs.back()) rule.rungs.push_back(whole);
-  }
-  return rule;
-}
-
-HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
-  check_eta(eta);
-  if (max_iter < 1) throw SweepError("max_iter: found {}, expected at least 1", max_iter);
-  if (brackets < 1) throw SweepError("s: found {}, expected at least 1", brackets);
-  HalvingRule rule{{}, eta};
-  double rung = max_iter;
-  for (int64_t k = 1; k <= brackets && rule.rungs.size() < kMostRungs; ++k) {
-    rung /= eta;
-    if (rung < 1) break;
-    const int64_t whole = rung;
-    if (rule.rungs.empty() || whole < rule.rungs.front()) rule.rungs.insert(rule.rungs.begin(), whole);
-  }
-  if (rule.rungs.empty())
-    throw SweepError(
-        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, lower eta, "
-        "or use min_iter",
-        max_iter, eta);
-  return rule;
 }
 
 }  // namespace foretime::jobs

@@ -7,25 +7,10 @@
 #include <vector>
 
 #include "configs/settings.h"
-#include "configs/yaml_reader.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/search_space.h"
 
 namespace foretime::jobs {
-
-/// Holds a setting that a sweep file or its command line sets for every trial.
-struct SettingOverride {
-  std::string key, value;    // the two arguments of configs::apply_override
-  configs::YamlEntry entry;  // entry of the file or command line, whose place messages name
-};
-
-/// Returns the leaves of a map of settings, nested or with dotted keys, by their full keys. `text` formats the values.
-/// `origin` names the file in messages. Throws configs::SettingsError.
-std::vector<SettingOverride> flatten_overrides(
-    const configs::YamlEntry& map, const std::string& origin,
-    const std::function<std::string(const configs::YamlEntry&)>& text = configs::override_text);
-/// Throws SweepError, whose message names the place in the file, if a setting is unknown, malformed or out of bounds.
-void check_overrides(const std::vector<SettingOverride>& overrides);
 
 /// Resets the settings that the agent chooses to their defaults (`run` and data.allowed_roots). Sets
 /// checkpoint.every_steps to trainer.eval_every if it is 0, since retries need checkpoints.
@@ -64,28 +49,19 @@ struct SweepPlan {
 /// Each trial's settings are resolved and checked like those of configs::load_settings (bounds, contradictions, unknown
 /// keys with the nearest known one); deferred (bayes) trials are checked at each bound and each value of each
 /// parameter. The sweep's id covers everything that shapes its trials, but not name, priority, resources, attempts and
-/// run.directory. Throws SweepError or configs::SettingsError with file, line (or override), key and value.
+/// run.directory. Throws StorageError, and SweepError or configs::SettingsError with file, line or override, and key.
 SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 /// Reads and expands the text of a sweep file as plan_sweep() does, and returns all jobs at once. `origin` names the
 /// file in messages; the path in `settings` is relative to `folder`.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
-/// Returns whether a YAML file has one of `keys` at top level; false without a file or YAML. Throws StorageError.
-bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Returns whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime
 /// train`; false if the file is missing or no YAML. Throws StorageError if the storage fails.
 bool is_sweep_file(const std::filesystem::path& file);
 /// Returns a training job with the settings of a file, changed by `overrides` (key=value) and prepare_for_queue(). An
-/// empty `name` means the file's name. Throws configs::SettingsError and SweepError.
+/// empty `name` means the file's name. Throws configs::SettingsError, SweepError and StorageError.
 JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& name);
-
-/// Returns the rungs of W&B's `hyperband` with min_iter, in evaluations: the whole parts of min_iter eta^k for k = 0,
-/// 1, …, without repetitions, at most 64 rungs and up to 1e9. Throws SweepError unless min_iter >= 1, eta > 1.
-HalvingRule halving_from_min(int64_t min_iter, double eta);
-/// Returns the rungs of W&B's `hyperband` with max_iter and s (`brackets`): the whole parts of max_iter / eta^k for k =
-/// brackets … 1 that are at least 1. Throws SweepError unless max_iter >= 1, brackets >= 1, eta > 1 and a rung is left.
-HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 
 /// Returns why trials with these settings must not change their number of ranks between attempts; empty if they may.
 std::string elastic_conflict(const configs::Settings& settings);

@@ -40,7 +40,7 @@ struct SweepDocument {
   std::vector<std::string> warnings;
 };
 
-/// Parses the text of a sweep file; arguments are those of parse_sweep. Throws SweepError and configs::SettingsError.
+/// Parses the text of a sweep file; arguments are those of parse_sweep. Throws as plan_sweep() does.
 SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                             const std::vector<std::string>& overrides);
 

@@ -23,7 +23,7 @@ struct RuntimeSettings {
 class RuntimeModel {
  public:
   /// Trains a model. Keeps as many rounds, a multiple of 10, as give the least squared error on the programs of
-  /// `validation`; all rounds if there are none.
+  /// `validation`; all rounds without such programs, or if there are fewer than 10 rounds.
   static RuntimeModel train(const ProgramRows& training, const ProgramRows& validation,
                             const RuntimeSettings& settings);
 

@@ -41,9 +41,9 @@ struct Convolution {
 /// The width of a head. Throws ModelError, naming heads and model.hidden, where the heads do not divide `width`.
 int64_t head_width(int64_t width, int64_t heads);
 
-/// A convolution twice, with separate weights for messages from producers (producers.…) and from consumers
-/// (consumers.…), whose results are summed, where directions are apart. `convolution` must have one relation, in both
-/// directions.
+/// Returns `convolution` itself for Directions::together. For Directions::apart, returns two such convolutions with
+/// separate weights, for messages from producers (producers.…) and from consumers (consumers.…), whose results are
+/// summed. `convolution` must have one relation, in both directions.
 Convolution in_each_direction(configs::Directions directions, const Convolution& convolution);
 
 using MakeConvolution = Convolution(const configs::ModelSettings& settings, const InputSchema& schema);

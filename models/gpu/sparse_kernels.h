@@ -72,7 +72,8 @@ struct MatrixRows {
   }
 };
 
-/// Reduces one piece of a long row of matrix `term` for Rows. Item = piece * lanes + lane.
+/// Reduces one piece of a long row of matrix `term` for Rows. Item = piece * lanes + lane. In a Reduction,
+/// start() returns an empty result, take() adds an entry, merge() a partial result, and finish() writes a row's result.
 template <class Reduction>
 struct Pieces {
   Reduction reduction;

@@ -72,7 +72,7 @@ struct AdamStep {
   bool clips_each = false;
   double clip_norm = 0;  // 0: no clipping
   double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
-  double first_correction = 1, second_root = 1;  // at step t: 1 - beta1^t, sqrt(1 - beta2^t)
+  double first_correction = 1, second_root = 1;  // 1 - beta1^t, sqrt(1 - beta2^t) at step t
   bool decoupled = true;                         // true: AdamW; false: weight decay is added to the gradient
 
   FORETIME_KERNEL int segment_of(int item) const {

@@ -121,7 +121,7 @@ class GraphBuilder {
   Value pool(Value x, const MatrixRef& pool, inference::PoolStates::Mode mode);
   /// Appends the means over the rows of `pool`: `sums`, a result of pool(), divided by the rows' numbers of nodes.
   Value pool_mean(Value sums, const MatrixRef& pool);
-  /// Stops gradients at the operation that computed x: training passes none to its inputs. Returns x.
+  /// Stops gradients at the operation (of the current list) that computed x: its inputs receive none. Returns x.
   Value detached(Value x);
 
   /// Ends the list `embed` with the result `embedded`. Later operations belong to `score`, whose input is kEmbedded.

@@ -17,8 +17,8 @@ struct TargetTransform : inference::Targets {
   /// Returns the transform that the settings ask for, with mean 0 and deviation 1.
   static TargetTransform from(const configs::LossSettings& settings);
 
-  /// Returns the target of `runtime` (in the unit of its group); infinite if that is. `flop`, a number of operations,
-  /// is used for log_runtime_per_flop only. Throws ModelError for the logarithm of a number not above 0.
+  /// Returns the target of `runtime` (in the unit of its group); infinite if `runtime` is. `flop`, a number of
+  /// operations, is used for log_runtime_per_flop only. Throws ModelError for the logarithm of a number not above 0.
   double to_target(double runtime, double flop) const;
 
   /// Returns the targets of the candidates `ids` of a group, [ids] float64. Throws ModelError, naming the group, as

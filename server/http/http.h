@@ -15,7 +15,8 @@ namespace foretime::server {
 
 /// Holds a request. Its body is empty in HttpHandler::admit.
 struct HttpRequest {
-  std::string method, path;                  // path: decoded, without the query
+  std::string method;                        // such as GET
+  std::string path;                          // decoded, without the query
   std::map<std::string, std::string> query;  // decoded; the last of equal names
   std::string content_type;                  // media type in lower case, without parameters; "" if missing
   std::string host, origin, authorization;   // headers as they were sent; "" if missing
@@ -54,8 +55,8 @@ class HttpHandler {
 };
 
 /// Serves HTTP/1.1 on listeners until it is destroyed, with a thread for each connection. Refuses requests for other
-/// hosts and changes by web pages of other sites. Refuses bodies above limits.max_body without storing them, and limits
-/// the sum of all bodies in memory. If the starting thread has blocked signals, so have the server's threads.
+/// hosts and changes by web pages of other sites. Refuses bodies above limits.max_body (status 413), and those that
+/// would exceed limits.bodies times max_body for all requests together (503). Its threads inherit blocked signals.
 class HttpServer {
  public:
   /// Starts serving. `handler` must outlive this object. Throws ListenError if a thread cannot be started.
@@ -65,7 +66,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   const std::vector<Listener>& listeners() const;
-  /// Accepts no more connections. An open connection is closed after the answer to its next request.
+  /// Accepts no more connections. An open connection is closed after the answer to its running or next request.
   void stop_accepting();
   /// Returns the number of requests whose body has been received and whose answer has not been sent.
   int64_t requests() const;

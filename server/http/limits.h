@@ -9,8 +9,8 @@ namespace foretime::server {
 struct ServeLimits {
   int64_t max_body = int64_t{32} << 20;      // largest body of a request, in bytes
   int64_t bodies = 4;                        // memory for the bodies of all requests, as a multiple of max_body
-  int64_t max_concurrent = 1;                // number of scoring calls at the same time
-  int64_t max_queue = 64;                    // number of requests that may wait for scoring
+  int64_t max_concurrent = 1;                // scoring calls at the same time; likewise openings of graphs or workloads
+  int64_t max_queue = 64;                    // number of requests that may wait for scoring or opening
   int64_t max_graphs = 64;                   // number of graphs in memory, and separately number of workloads
   int64_t max_nodes = 500'000;               // nodes of one graph; all graphs in memory have at most four times as many
   int64_t max_candidates = 100'000;          // candidates of one request

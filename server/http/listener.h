@@ -18,7 +18,7 @@ struct ListenError : ErrorOf<kComm> {
 class Listener {
  public:
   /// Listens on a Unix socket to which only this user may connect. Replaces the socket file of a server that has ended.
-  /// Throws ListenError if the path is another kind of file, is empty or too long, or another server listens there.
+  /// Throws ListenError if it cannot listen: the path is another kind of file, empty, too long, or used by a server.
   static Listener on_path(const std::filesystem::path& path);
   /// Listens on a loopback address; `port` 0 chooses a free port. Throws ListenError if it cannot listen, and
   /// SettingsError for an address that is not loopback.
@@ -37,7 +37,7 @@ class Listener {
 
  private:
   Listener(int descriptor, std::string name, std::filesystem::path path);
-  void remove_file();
+  void remove_file();  // removes the socket's file unless another server has replaced it
 
   int descriptor_ = -1;
   std::string name_;

@@ -75,7 +75,7 @@ void run_redis(std::string_view bytes) {
         });
         break;
       case 18: ask([&] { queue.forgotten_artifacts(); }); break;
-      case 19: ask([&] { queue.room_for(lease, artifact, {"last"}); }); break;
+      case 19: ask([&] { queue.may_store(lease, artifact, {"last"}); }); break;
       case 20: ask([&] { queue.keep(lease, artifact, {"last", "best"}, choices.flag()); }); break;
       case 21:
         ask([&] { queue.finish_and_claim(lease, {}, 0.5, {"agent", "token", 4, 1, jobs::Milliseconds(1000)}); });

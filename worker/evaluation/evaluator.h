@@ -100,12 +100,12 @@ std::map<std::string, double> measure(const GroupEvaluation& group, data::Candid
 std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm);
 
 /// Scores these candidates of one group and returns the scores, with metrics if the group has run times, among them
-/// noise_ceiling_tau: Kendall's tau of oracle_runtimes.
+/// noise_ceiling_tau: Kendall's tau of oracle_runtimes, absent if that is empty.
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates);
 
-/// Evaluates the groups of `sets` (some of holdout, valid and test), each on the rank that the plan names. All ranks
-/// call it. `known` holds scores by dataset entry that replace those of `scorer`.
+/// Evaluates the groups of `sets` (some of holdout, valid and test) that have candidates to evaluate, each on the rank
+/// that the plan names. All ranks call it. `known` holds scores by dataset entry that replace those of `scorer`.
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const ShardedData& data,
                     const std::map<int64_t, Scores>& known = {});
 

@@ -20,7 +20,8 @@ Scorer with_ties(Scorer scorer, TieThresholds thresholds);
 
 /// Returns the score of each candidate by scorer f, where f is the candidate's fold (LoadedGroup::folds). Ranking
 /// losses leave the scores of each scorer an arbitrary offset and scale, so each scorer's scores are scaled to the mean
-/// and deviation of the mean over all scorers on `candidates`. The scores of a single scorer are returned unchanged.
+/// and deviation of the mean over all scorers on `candidates`; equal scores of a scorer all become that mean. The
+/// scores of a single scorer are returned unchanged.
 std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
                                        const std::vector<int64_t>& candidates);
 

@@ -46,7 +46,7 @@ struct ProfileSnapshot {
   int64_t wall_ns = 0;                                             // time since the profiler was made
   int64_t dropped = 0;                                             // number of the oldest events, which were discarded
   std::vector<std::string> texts;                                  // names and details of events; texts[0] is ""
-  std::vector<ProfileEvent> events;                                // ordered as in the order in which spans ended
+  std::vector<ProfileEvent> events;                                // sorted by the ends of the spans
   std::map<std::pair<SpanPlace, std::string>, SpanTotals> totals;  // sums over all spans, discarded events included
   std::chrono::steady_clock::time_point start;                     // creation of the profiler
 };
@@ -134,9 +134,8 @@ class ProfileSpan {
 /// Holds the profile of one rank, on rank 0.
 struct RankProfile {
   ProfileSnapshot snapshot;
-  std::string host;  // boot id of the rank's machine; "": unknown
-  int64_t shift_ns =
-      0;  // nanoseconds to add to ProfileEvent::begin_ns, to get nanoseconds since rank 0's profiler was made
+  std::string host;      // boot id of the rank's machine; "": unknown
+  int64_t shift_ns = 0;  // offset of ProfileEvent::begin_ns to rank 0's profiler
 };
 
 /// Returns the number of events that each of `ranks` ranks may keep: 500,000 / ranks, from 1 to Profiler::kMaxEvents.

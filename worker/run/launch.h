@@ -15,7 +15,8 @@ struct RankResources {
 
 /// Makes the communicator that the settings ask for (without GPUs for device cpu), sets this rank's threads and runs
 /// `body`. If `body` throws on a rank, the error is printed there, the other ranks are ended, and ReportedError with
-/// the error's exit code is thrown; an error of a broken pipe is rethrown and not printed.
+/// the error's exit code is thrown. Not printed are comm::RemoteError, whose ReportedError follows after 10 s, and
+/// errors of a broken pipe, which are rethrown. Throws the errors of make_communicator.
 void with_communicator(const configs::CommSettings& settings, const RankResources& resources,
                        const std::function<void(comm::Communicator&)>& body);
 

@@ -60,7 +60,7 @@ void restore_model(const coordinator::StoredCheckpoint& checkpoint, models::Cost
 void restore_final_model(const coordinator::StoredCheckpoint& checkpoint, models::CostModel& model);
 
 /// Restores the optimiser and early stopping. Throws coordinator::RunError if optimizer.safetensors or state.json is
-/// missing or damaged, or the moments of a parameter are missing.
+/// missing or damaged, or the moments of a parameter are missing; coordinator::NewerFormat.
 void restore_progress(const coordinator::StoredCheckpoint& checkpoint, Adam& optimizer,
                       coordinator::EarlyStop& early_stop);
 
@@ -70,7 +70,7 @@ struct TrainedModel {
   std::shared_ptr<models::CostModel> model;
   TrainingState state;
 };
-/// Loads the model of a checkpoint on the CPU. Throws as read_state and restore_final_model do.
+/// Loads the model of a checkpoint on the CPU. Throws as read_state, make_model and restore_final_model do.
 TrainedModel load_trained_model(const coordinator::StoredCheckpoint& checkpoint);
 
 /// Returns a checkpoint as bytes for other ranks.

@@ -46,8 +46,8 @@ struct CheckpointEvent {
 
 struct EndEvent {
   int64_t step = 0;              // last step
-  int64_t best_step = 0;         // step of the evaluated model; 0 if no evaluation had trainer.metric
-  const Evaluation& evaluation;  // evaluates `best_step` on all sets
+  int64_t best_step = 0;         // step of the evaluated model; 0: the last model, as no evaluation had trainer.metric
+  const Evaluation& evaluation;  // results of that model on all sets
 };
 
 /// Receives the events of a training. stop_requested() and checkpoint_requested() are called on every rank, all others

@@ -55,7 +55,7 @@ struct RunContext {
 /// Lists the data on rank 0, makes the shard plan and the store of this rank's groups and, on rank 0, opens the run
 /// directory. All ranks call it. Throws data::DataError, configs::SettingsError, and as RunDirectory does.
 void load_data(RunContext& run);
-/// Makes the model, equal on all ranks, the forward pass, optimiser and average. Must follow load_data.
+/// Makes the model, equal on all ranks, the forward pass, optimiser and average. Needs load_data. Throws as make_model.
 void build_model(RunContext& run);
 /// Fits the transforms of inputs and targets to the training groups of all ranks. All ranks call it, after build_model.
 void fit_transforms(RunContext& run);

@@ -43,7 +43,7 @@ struct TrainingPart {
 /// Names the candidates that a group of valid or test is evaluated on, by group name; all if the group has no entry.
 using data::EvalIndices;
 
-/// Reads the file data.eval_indices in data.root; empty if the setting is "". Throws data::DataError.
+/// Reads the file data.eval_indices in data.root; empty if the setting is "". Throws data::DataError and StorageError.
 EvalIndices load_official_indices(const configs::DataSettings& settings);
 
 /// Returns the rule by which the settings cut graphs into segments; max_nodes is 0 if graphs are not cut.
@@ -76,11 +76,11 @@ class GroupStore {
   GroupStore(const GroupStore&) = delete;
   GroupStore& operator=(const GroupStore&) = delete;
 
-  /// Returns the group of a dataset entry, opened at the first call. The reference is valid as long as the store.
-  /// Throws data::DataError, at every call, if the group is damaged or divide_candidates throws.
+  /// Returns the group of one of entries(), opened at the first call. The reference is valid as long as the store.
+  /// Throws, at every call, data::DataError if the group is damaged or divide_candidates throws; StorageError.
   const LoadedGroup& get(int64_t entry) const;
   /// Returns the values of a training group for fitting transforms. Reads only the summary of a packed group, and opens
-  /// an .npz as get() does. Throws data::DataError as get() does.
+  /// an .npz as get() does. Throws as get() does.
   TrainingPart training_part(int64_t entry) const;
   /// Returns the dataset entries that the store was made for, ascending.
   std::vector<int64_t> entries() const;

@@ -32,8 +32,9 @@ struct TuningInput {
 /// tuning records and save_json text are packed as graphs of the model's representation into PACKED-records.foretime
 /// and PACKED-programs.foretime. Records need sources.dags and have the machine that each names; text has the bundle's
 /// machine. Workloads of one record, or with fewer than two programs that ran, are omitted. `admit`, unless empty,
-/// checks each file (data::list_groups). Throws data::DataError if there is no such file, the model scores other
-/// candidates, or nothing is left; configs::SettingsError for records without sources.dags.
+/// checks each file (data::list_groups). Throws data::DataError if there is no such file, the model does not score
+/// the candidates of records or text, a program in text has no run time, or no workload of either is left;
+/// configs::SettingsError for records without sources.dags.
 TuningInput prepare_tuning_input(const TuningSources& sources, const inference::ScoringSpec& spec,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 

@@ -73,7 +73,7 @@ struct RecordIndex {
 };
 
 /// Reads all files once, and chooses the records of each group. Throws DataError if a file cannot be read or is shorter
-/// than its chosen lines, if records of CPUs and GPUs are mixed, or if a GPU is unknown.
+/// than its chosen lines, if records of CPUs and GPUs are mixed or contradict `machines.all`, or if a GPU is unknown.
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines = {});
 
@@ -83,7 +83,7 @@ std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Represent
 
 /// Holds the options of pack_records.
 struct RecordPackOptions {
-  configs::Representation representation = configs::Representation::loops;  // or curve
+  configs::Representation representation = configs::Representation::loops;  // loops or curve
   int64_t columns = 0;                    // number of node features to keep, see make_program_graphs; 0: all
   uint64_t memory = uint64_t{256} << 20;  // bytes for one worker; limits how many workloads are open at once
   int64_t least = 1;                      // groups with fewer successful records that can be replayed are skipped

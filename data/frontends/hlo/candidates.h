@@ -20,7 +20,7 @@ class NodeNames {
   NodeNames() = default;  // no node has a name
   NodeNames(NodeNames&&) = default;
   NodeNames& operator=(NodeNames&&) = default;
-  /// Reads the names of the instructions of the file's only module. Throws DataError for several or invalid ones.
+  /// Reads the names of the instructions of the file's only module. Throws DataError for several or damaged ones.
   explicit NodeNames(const HloFile& file);
 
   static constexpr int32_t kNone = -1, kAmbiguous = -2;  // no node, or several nodes, have the name
@@ -57,8 +57,9 @@ struct CandidateSchema {
 };
 
 /// Reads a list of candidates in the format of docs/how-to/rank-xla-layouts.md, [{"id": …, "layouts": {…}}, …] or
-/// [{"id": …, "config": …}, …]. Layout values that are not given are -1, also all 18 of a node without an entry. Throws
-/// DataError, naming candidate, node and the expected value, also for an empty list and more than schema.most.
+/// [{"id": …, "config": …}, …]. Layout values that are not given are -1, also all 18 of a node without an entry;
+/// tile bounds are then 0. Throws DataError, naming candidate, node and the expected value, also for no candidates and
+/// more than schema.most.
 Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateSchema& schema);
 
 /// Reads the candidates of a file:

@@ -16,7 +16,7 @@
 /// lists and loads groups accepts such files (sharding/dataset_index.h).
 namespace foretime::data {
 
-/// Returns whether a file is HLO by its content (form_of), or by its name (.pb) if the content has no known form.
+/// Returns whether a file is HLO by its content (form_of), or by its name (.pb) for unknown content.
 bool is_hlo_file(const std::filesystem::path& path);
 
 /// Holds a group and facts about its runs.
@@ -29,7 +29,7 @@ struct HloGroup {
   std::vector<std::pair<std::string, int64_t>> unknown_opcodes;  // HloGraph::unknown_opcodes
 };
 
-/// Reads a module of `file` and the module's runs.
+/// Reads a module of `file` and the module's runs. The group's collection is not set.
 ///
 /// A module without runs becomes a layout group of one candidate without a run time, whose 18 layout features are -1 at
 /// all configurable nodes: no layout is given. Configurable: config_index_to_node, else all convolutions, dots and

@@ -97,6 +97,7 @@ class HloScanner {
     return word;
   }
   /// Takes the text up to a character of `ends` outside of brackets and quotes, which remains, or up to the end.
+  /// Throws DataError for brackets or quotes without their counterparts.
   std::string_view take_until(std::string_view ends) {
     const auto begin = at_;
     std::string open;

@@ -73,7 +73,8 @@ struct ModuleOutline {
 };
 
 /// Locates the computations and instructions of a module; `source` and `pieces` are those of read_module_graph. Throws
-/// DataError for damaged protobuf, no computations or above limits.nodes instructions, repeated ids, and missing roots.
+/// DataError for damaged protobuf, repeated ids, missing roots, no computations, a computation without instructions,
+/// and above limits.nodes instructions.
 ModuleOutline outline_module(const HloSource& source, std::span<const std::string_view> pieces,
                              const HloLimits& limits);
 

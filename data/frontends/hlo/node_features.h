@@ -56,6 +56,7 @@ class FeatureRow {
     number(sum);
     number(product);
   }
+  /// Writes the values of a list of integers as totals() above does; the product of an empty list is 1.
   template <class List>
   void totals(const char* name, const List& list, int columns) {
     totals(name, list, columns, [](int64_t v) { return v; });

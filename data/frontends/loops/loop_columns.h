@@ -59,7 +59,7 @@ struct LoopColumns {
   static constexpr int64_t kWithGpu = gpu_access + kGpuAccess;
 };
 
-/// Returns the names of the first `columns` columns, such as statement.vector; above LoopColumns::count, of kWithGpu.
+/// Returns the names of the first `columns` columns, such as statement.vector; all kWithGpu names above count.
 std::vector<std::string> loop_column_names(int64_t columns = LoopColumns::count);
 
 /// Holds the values of LoopColumns::of_machine_alone.

@@ -69,6 +69,7 @@ Hardware hardware_of(const configs::HardwareSettings& settings);
 
 /// Returns the featurizer that makes such graphs (make_program_graphs) from syntax trees; null for `ast`.
 FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0);
+/// Returns the featurizer for the representation and the hardware in `settings`; null for `ast`.
 inline FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0) {
   return make_featurizer(settings.representation, hardware_of(settings.hardware), columns);
 }

@@ -43,16 +43,16 @@ constexpr size_t kCaches = 4;
 /// Returns the hardware of a GPU target: limits and rates of its architecture (architecture_of_target). Three limits
 /// are taken from `parameters`, those of a record, where they are above 0, otherwise from options of the target:
 /// threads of a block (`-max_threads_per_block`, `-max_num_threads`), shared memory of a block
-/// (`-max_shared_memory_per_block`) and warp size (`-thread_warp_size`, at most kMostLanes). Throws DataError if both
-/// lack the first.
+/// (`-max_shared_memory_per_block`) and warp size (`-thread_warp_size`, at most kMostLanes). Throws DataError if
+/// neither gives the threads of a block.
 Hardware gpu_of_target(std::string_view target, const HardwareParameters& parameters);
 
 /// Describes the innermost loops that a compiler unrolls, seen from one depth: the vector loop and unrolled ones.
 struct UnrolledBlock {
   size_t first = 0;      // depth of the block's outermost loop; the number of loops if the block has none
-  double copies = 1.0;   // copies of the statement: product of the block's loops without the vector loop
-  double outputs = 1.0;  // product of those of these loops that move the store
-  double repeats = 1.0;  // product of those of these loops that do not move the store
+  double copies = 1.0;   // copies of the statement: product of the loops' extents without the vector loop's
+  double outputs = 1.0;  // product of the extents of the loops that move the store, without the vector loop's
+  double repeats = 1.0;  // product of the extents of the other loops, without the vector loop's
 };
 
 /// Holds properties of a statement on a machine. A depth is the number of loops around a loop; access 0 is the store.

@@ -115,7 +115,7 @@ class TirDocument {
 };
 
 /// Returns the bytes that a node's `repr_b64` holds: base64 of a length (uint64, little endian) and as many bytes.
-/// Throws DataError, starting with `origin`.
+/// Throws DataError, starting with `origin`, for other characters and another length.
 std::string decode_tir_repr(std::string_view base64, const std::string& origin);
 
 }  // namespace foretime::data

@@ -47,10 +47,10 @@ class TirFile {
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
 
 /// Reads the programs of a file as groups of kind program, one group for each workload in the order of the workloads'
-/// first records. Records without a workload form a group with the file's name. The graphs are those of `featurizer`;
-/// if it is null, they are syntax trees with the node features of packed trees. `member` selects the text of each
-/// record (choose_text). If a record has no run time, all of its group become 0. Throws DataError for an unreadable
-/// file, an invalid text or one of several functions, and without records.
+/// first records. Records without a workload form a group with the file's name, without extensions. The graphs are
+/// those of `featurizer`; if it is null, they are syntax trees with the node features of packed trees. `member` selects
+/// the text of each record (choose_text). If a record has no run time, all run times of its group become 0. Throws
+/// DataError for an unreadable file, an invalid text or one of several functions, and without records; StorageError.
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
 /// Reads groups of several files like the function above; records of one workload form one group, also from several
@@ -59,8 +59,8 @@ std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& pat
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
 
 /// Packs the programs of files of save_json text into the collection `out`, with a group for each workload of each file
-/// (read_tir_groups). Returns the number of groups. Throws the errors of read_tir_groups, and DataError if two files
-/// have workloads of one name or `out` cannot be written.
+/// (read_tir_groups). Returns the number of groups. Throws the errors of read_tir_groups, DataError if two files
+/// have workloads of one name or all programs of a group failed, and FileError if `out` cannot be written.
 int64_t pack_tir(const std::filesystem::path& out, const std::vector<std::filesystem::path>& files,
                  const std::string& member, const TirLimits& limits = {});
 

@@ -24,8 +24,8 @@ struct BlockFeatures {
   float lines = 0.0F, unique_lines = 0.0F;  // the same in cache lines
   int reuse = 2;  // the buffer is accessed again by 0: iterations of a loop, 1: another statement, 2: nothing
   float distance_iterations = 0.0F, distance_bytes = 0.0F;  // iterations and bytes until that access
-  float reuse_count = 0.0F;                                 // number of such accesses
-  float stride = 0.0F;  // elements between accesses of the innermost loop; 0 if the loop does not move the access
+  float reuse_count = 0.0F;  // reuse 0: iterations of that loop; 1: other accesses in the common loop; 2: 0
+  float stride = 0.0F;       // elements between accesses of the innermost loop; 0 if the loop does not move the access
 };
 
 /// Holds the features of one written buffer; the initial and the update store of a reduction have them in common.

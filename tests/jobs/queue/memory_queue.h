@@ -68,7 +68,7 @@ class MemoryQueue final : public JobQueue {
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
-  KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
+  KeptArtifact may_store(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
   KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
                     bool ended) override;
   void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) override;

@@ -34,9 +34,9 @@ KeptArtifact MemoryQueue::place(Job& job, const Artifact& artifact, const std::v
   return {};
 }
 
-KeptArtifact MemoryQueue::room_for(const Lease& lease, const Artifact& artifact,
-                                   const std::vector<std::string>& roles) {
-  const auto lock = begin("room_for");
+KeptArtifact MemoryQueue::may_store(const Lease& lease, const Artifact& artifact,
+                                    const std::vector<std::string>& roles) {
+  const auto lock = begin("may_store");
   touch();
   Job* job = holder(lease);
   if (job == nullptr) return {.answer = KeptArtifact::Answer::lost};

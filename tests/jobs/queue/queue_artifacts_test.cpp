@@ -36,7 +36,7 @@ class QueueArtifacts : public QueueContract {
   }
   KeptArtifact store_in_redis(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
                               bool ended = false) {
-    if (auto room = queue().room_for(lease, artifact, roles); room.answer != Answer::kept) return room;
+    if (auto room = queue().may_store(lease, artifact, roles); room.answer != Answer::kept) return room;
     store_parts(lease.job, artifact);
     return queue().keep(lease, artifact, roles, ended);
   }
@@ -75,7 +75,7 @@ TEST_P(QueueArtifacts, AnAgentThatLostItsLeaseReplacesNothingThatTheNewerAttempt
   const auto fresh = claim("b").value();
   EXPECT_EQ(role("j", "last"), "1-t/1") << "until the new attempt has one of its own";
   EXPECT_EQ(queue().keep(fresh, artifact_named("2-u/1"), {"last", "best"}, false).answer, Answer::kept);
-  EXPECT_EQ(queue().room_for(old, artifact_named("1-t/2"), {"last"}).answer, Answer::lost);
+  EXPECT_EQ(queue().may_store(old, artifact_named("1-t/2"), {"last"}).answer, Answer::lost);
   EXPECT_EQ(queue().keep(old, artifact_named("1-t/2"), {"last"}, false).answer, Answer::lost);
   if (auto* backend = dynamic_cast<RedisBackend*>(backend_.get())) {
     const auto newest = backend->client().call({"XREVRANGE", backend->key("events"), "+", "-", "COUNT", "1"});

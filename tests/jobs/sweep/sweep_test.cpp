@@ -9,6 +9,7 @@
 
 #include "configs/load.h"
 #include "jobs/error.h"
+#include "jobs/sweep/halving.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"

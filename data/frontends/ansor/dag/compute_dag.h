@@ -32,7 +32,7 @@ struct DagStage {
   std::string tag;                         // TVM's tag of the operator; may be empty
   std::string combiner;                    // sum, max, min, tuple, or another word; empty: no reduction
   std::string scope;                       // storage scope of a stage that a schedule inserted; empty: none
-  bool input = false, output = false;      // input: a program input, which has no body
+  bool input = false, output = false;      // an input of the program, which has no body; an output of the program
   std::vector<int64_t> shape;              // sizes of each tensor
   std::vector<DagAxis> axes, reduce_axes;  // spatial axes, one for each dimension of the shape; reduction axes
   std::vector<DagRead> reads;              // loads in the order of the bodies; a repeated load may be listed once

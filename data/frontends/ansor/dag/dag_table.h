@@ -29,7 +29,7 @@ class DagTable {
  public:
   DagTable() = default;
   /// Reads a file with one DAG per line, plain or gzip. Empty lines and lines that start with '#' are skipped; a line
-  /// may be repeated. Throws DataError with file and line, also for different lines with one key and for no DAGs.
+  /// may be repeated. Throws DataError with file and line, also for different lines with one key and without DAGs.
   explicit DagTable(const std::filesystem::path& file);
 
   /// Adds a DAG under its workload key. Throws DataError if the key is invalid or the table has it.
@@ -37,7 +37,7 @@ class DagTable {
   /// Returns the DAG of a workload key; null if there is none. Keys with an md5 are equal if they differ only in
   /// nesting (WorkloadKey::flat). Throws DataError for an invalid key.
   std::shared_ptr<const ComputeDag> find(const std::string& workload_key) const;
-  /// Returns the line of the file from which the DAG that find() returns was read; null if there is no such line.
+  /// Returns the line of the DAG that find() returns; null if there is no such line. Throws as find() does.
   const std::string* find_line(const std::string& workload_key) const;
   const std::vector<std::shared_ptr<const ComputeDag>>& all() const { return dags_; }
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/// Calculates with integers from files: a result outside of 64 bits is invalid input.
+/// Calculates with integers from files: a result beyond ±2^62 is invalid input.
 namespace foretime::data {
 
 /// Returns `value` if it is within ±2^62, so that it can also be negated; otherwise throws DataError.
@@ -86,7 +86,7 @@ class ExpressionTree {
   size_t output(int32_t id) const { return std::max<int64_t>(node(id).value - 1, 0); }
   std::span<const int32_t> children(int32_t id) const;
   int32_t child(int32_t id, size_t index) const { return children(id)[index]; }
-  const std::string& name(int32_t id) const { return names_[node(id).name]; }
+  const std::string& name(int32_t id) const { return names_[node(id).name]; }  // only for kinds with a name
   size_t size() const { return nodes_.size(); }
 
   int32_t add_integer(int64_t value);  // adds an integer and returns its number

@@ -116,7 +116,7 @@ struct TuningRecord {
   std::string workload_key, target;  // target: TVM's text, such as `llvm -mcpu=znver4`
   std::string target_host, version;  // version: of the record's format; both "" if the record lacks them
   HardwareParameters hardware;
-  int64_t layout_rewrite = 0;  // true if TVM rearranged weights for the measurement: 0 no; 1, 2: see NestProgram
+  int64_t layout_rewrite = 0;  // 0: TVM measured with weights in their given order; 1, 2: see NestProgram
   ScheduleSteps schedule;
   RecordError error = RecordError::none;
   std::vector<double> costs;  // measured run times in seconds, one for each repeat

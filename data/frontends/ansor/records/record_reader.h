@@ -82,7 +82,7 @@ class RecordReader {
   explicit RecordReader(const std::filesystem::path& file, RecordShare share = {});
 
   /// Overwrites `record`, reusing its memory, with the next record of the share whose measurement did not fail; returns
-  /// false at the end of the file. Throws DataError for damaged gzip data.
+  /// false at the end of the file. Throws DataError for damaged gzip data, and StorageError.
   bool next(TuningRecord& record);
   /// Reads the next record like next(), including failed measurements, which count as records and as errors.
   bool next_with_failed(TuningRecord& record);

@@ -157,7 +157,7 @@ class AffinePool {
   Affine quotient_atom(const Affine& a, int64_t divisor);  // atom floor(a / divisor), not simplified
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
-  AffineBounds part_bounds(const Part& part);
+  AffineBounds part_bounds(const Part& part);  // bounds of value_of(part)
   /// Returns whether floor(rest / divisor) is also floor(kept / reduced), where `kept` lacks small terms of `rest`.
   bool drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced);
   int64_t decompose(const Affine& a);  // parts() that appends to parts_, from which the caller removes them

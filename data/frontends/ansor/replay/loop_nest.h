@@ -49,7 +49,7 @@ struct NestRelation {
   enum class Kind : uint8_t { split_factor, split_parts, fuse } kind = Kind::split_factor;
   int32_t parent = -1;             // split: the variable that was split; fuse: the variable that resulted
   int32_t outer = -1, inner = -1;  // split: the variables that resulted; fuse: the variables that were fused
-  int64_t factor = 0;  // length in the step, of the inner (split_factor) or outer variable (split_parts); fuse: 0
+  int64_t factor = 0;  // extent that a split gives to `inner` (split_factor) or `outer` (split_parts); fuse: 0
 };
 
 /// Describes one stage of a scheduled program. Its number is its index in LoopNest::stages and LoopNest::dag.

@@ -161,10 +161,10 @@ TEST(AttemptNames, AreExact) {
 }
 
 TEST_F(ForgottenAttempts, AreLookedForOnceAnHour) {
-  EXPECT_TRUE(may_clean(scratch_.path(), fs::file_time_type::clock::now()));
+  EXPECT_TRUE(begin_cleaning(scratch_.path(), fs::file_time_type::clock::now()));
   const auto now = fs::file_time_type::clock::now();
-  EXPECT_FALSE(may_clean(scratch_.path(), now + std::chrono::minutes(59)));
-  EXPECT_TRUE(may_clean(scratch_.path(), now + std::chrono::minutes(61)));
+  EXPECT_FALSE(begin_cleaning(scratch_.path(), now + std::chrono::minutes(59)));
+  EXPECT_TRUE(begin_cleaning(scratch_.path(), now + std::chrono::minutes(61)));
 }
 
 }  // namespace

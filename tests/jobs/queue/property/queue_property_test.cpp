@@ -230,7 +230,7 @@ class Driver {
                             .files = {{"checkpoint/model", {bytes, std::string(64, 'a')}}}};
     static const std::array<std::vector<std::string>, 4> kRoles = {{{"last"}, {"last", "best"}, {"best"}, {"run"}}};
     const auto& roles = kRoles[static_cast<size_t>(y / 2 % 4)];
-    const auto room = backend_.queue().room_for(held, artifact, roles);
+    const auto room = backend_.queue().may_store(held, artifact, roles);
     auto* redis = dynamic_cast<RedisBackend*>(&backend_);
     const auto part = redis == nullptr
                           ? ""
