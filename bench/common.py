@@ -49,6 +49,12 @@ def run(command, environment=None, **options):
     return finish(start(command, environment, **options))
 
 
+def synthesize(build, file, nodes, configurable, configurations, seed=1):
+    """Writes a made-up layout graph to an .npz or a packed data set."""
+    program = pathlib.Path(build) / "tests/support/synthesize_graph"
+    run([program, file, nodes, configurable, configurations, seed])
+
+
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 

@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 
-from common import SOURCE, reports
+from common import SOURCE, reports, synthesize
 
 sys.path.insert(0, str(SOURCE / "tests/cluster"))
 from cluster import Cluster, missing  # noqa: E402
@@ -124,22 +124,7 @@ class Trainings:
         self.foretime = options.build / "cli/foretime"
         files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(12)]
         for seed, file in enumerate(files):
-            hosts.run(
-                [
-                    self.foretime,
-                    "data",
-                    "synth",
-                    file,
-                    "--nodes",
-                    options.nodes,
-                    "--configurable",
-                    60,
-                    "--configs",
-                    1000,
-                    "--seed",
-                    seed + 1,
-                ]
-            )
+            synthesize(options.build, file, options.nodes, 60, 1000, seed + 1)
         self.settings = self.folder / "settings.yaml"
         self.settings.write_text(
             SETTINGS.format(

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from common import MPI, add_peer_options, find_graphs, last_json, options_of, reports, run
+from common import MPI, add_peer_options, find_graphs, last_json, options_of, reports, run, synthesize
 
 BENCH = pathlib.Path(__file__).resolve().parent
 
@@ -95,7 +95,7 @@ class Rows:
     def row5(self):
         """peak memory while packing the largest member | its float32 size | <= 5 %"""
         member = self.scratch / "synthetic_largest.npz"
-        run([self.foretime, "data", "synth", member, "--nodes", 43615, "--configurable", 364, "--configs", 100040])
+        synthesize(self.options.build, member, 43615, 364, 100040)
         code = (
             "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
@@ -201,22 +201,8 @@ class Rows:
     def row9(self):
         """start on a packed collection of 100 graphs, to the first step's report | the clock | <= 2 s"""
         for i in range(100):
-            run(
-                [
-                    self.foretime,
-                    "data",
-                    "synth",
-                    self.scratch / f"synthetic_start_{i:03}.npz",
-                    "--nodes",
-                    2030 + 30 * i,
-                    "--configurable",
-                    53 + 3 * i,
-                    "--configs",
-                    500,
-                    "--seed",
-                    i + 1,
-                ]
-            )
+            file = self.scratch / f"synthetic_start_{i:03}.npz"
+            synthesize(self.options.build, file, 2030 + 30 * i, 53 + 3 * i, 500, i + 1)
         packed = self.scratch / "hundred.foretime"
         run([self.foretime, "data", "pack", "-o", packed, self.scratch / "synthetic_start_*.npz"])
         settings = self.scratch / "start.yaml"

@@ -19,7 +19,7 @@ import json
 import pathlib
 import tempfile
 
-from common import MPI, SOURCE, find_graphs, finish, options_of, reports, run, start
+from common import MPI, SOURCE, find_graphs, finish, options_of, reports, run, start, synthesize
 
 LAYOUT = """\
 data: {{format: layout, train: {files}}}
@@ -64,23 +64,7 @@ class Bench:
     def synthesize(self, graphs):
         files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(graphs)]
         for seed, file in enumerate(files):
-            run(
-                [
-                    self.options.foretime,
-                    "data",
-                    "synth",
-                    file,
-                    "--nodes",
-                    3000,
-                    "--configurable",
-                    60,
-                    "--configs",
-                    1000,
-                    "--seed",
-                    seed + 1,
-                ],
-                ENVIRONMENT,
-            )
+            synthesize(pathlib.Path(self.options.foretime).parents[1], file, 3000, 60, 1000, seed + 1)
         return files
 
     def settings(self):

@@ -19,7 +19,6 @@
 #include "data/dataset/inspect.h"
 #include "data/dataset/pack.h"
 #include "data/dataset/records/record_report.h"
-#include "data/dataset/synth.h"
 #include "data/dataset/table_pack.h"
 #include "data/files/file_form.h"
 #include "data/files/packed.h"
@@ -36,12 +35,6 @@ struct InspectArguments {
   std::vector<std::string> files;
   std::string format;
   bool json = false;
-};
-
-struct SynthArguments {
-  std::string out;
-  bool force = false;
-  data::SynthSettings settings;
 };
 
 CandidateKind kind_of_format(const std::string& format) {
@@ -107,15 +100,6 @@ template <class Path>
 void add_output(CLI::App& command, Path& out, bool& force) {
   needed_option(command, "--output,-o", out, "Packed data set to write (.foretime)", "OUT");
   add_force_flag(command, force);
-}
-
-void synth(const SynthArguments& arguments) {
-  const bool packed = std::filesystem::path(arguments.out).extension() == ".foretime";
-  expect_replaceable("", arguments.out, packed ? FileKind::collection : FileKind::graph, arguments.force);
-  data::write_synthetic(arguments.out, arguments.settings);
-  const auto& settings = arguments.settings;
-  fmt::print("{}: SYNTHETIC layout graph with {} nodes, {} configurable, {} configurations, seed {}\n", arguments.out,
-             settings.nodes, settings.configurable, settings.candidates, settings.seed);
 }
 
 void verify(const std::vector<std::string>& files) {
@@ -263,19 +247,6 @@ void add_inspect(CLI::App& data_command) {
   command->callback([arguments] { inspect(*arguments); });
 }
 
-void add_synth(CLI::App& data_command) {
-  auto* command = data_command.add_subcommand("synth", "Write a made-up (SYNTHETIC) layout graph for tests of scale");
-  const auto arguments = std::make_shared<SynthArguments>();
-  auto& settings = arguments->settings;
-  needed_option(*command, "out", arguments->out, "File to write: synthetic_*.npz or synthetic_*.foretime", "OUT");
-  command->add_option("--nodes", settings.nodes, "Nodes of the graph")->capture_default_str();
-  command->add_option("--configurable", settings.configurable, "Nodes whose layout differs")->capture_default_str();
-  command->add_option("--configs", settings.candidates, "Configurations")->capture_default_str();
-  command->add_option("--seed", settings.seed, "Seed of everything in it")->capture_default_str();
-  add_force_flag(*command, arguments->force);
-  command->callback([arguments] { synth(*arguments); });
-}
-
 void add_pack_tir(CLI::App& data_command) {
   struct Arguments {
     std::string out, member;
@@ -372,7 +343,6 @@ std::string packed_text(const PackArguments& arguments, const std::vector<data::
   auto text = fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
                           std::filesystem::file_size(arguments.out));
   for (const auto& header : headers) {
-    if (data::is_synthetic(header.name)) text += fmt::format("  {} is SYNTHETIC\n", header.name);
     for (const auto& line : data::oddities_of(header))
       text += fmt::format("  {} looks odd: {}\n", header.file.string(), line);
   }
@@ -395,7 +365,7 @@ void pack_records(const data::RecordPackRequest& request) {
 }
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records) {
-  auto* command = app.add_subcommand("data", "Pack, convert, inspect, verify and synthesise data sets");
+  auto* command = app.add_subcommand("data", "Pack, convert, inspect and verify data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
   add_pack_tir(*command);
@@ -403,7 +373,6 @@ void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pac
   add_pack_table(*command);
   add_inspect(*command);
   add_convert(*command);
-  add_synth(*command);
   add_verify(*command);
 }
 

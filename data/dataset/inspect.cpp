@@ -40,7 +40,6 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
   json["file"] = report.file;
   json["name"] = report.name;
   json["kind"] = kind_name(report.kind);
-  json["synthetic"] = report.synthetic;
   json["labelled"] = report.labelled;
   json["graphs"] = report.graphs;
   json["nodes"] = report.nodes;
@@ -90,8 +89,6 @@ RuntimeSummary summarize(std::vector<double> runtimes) {
   return summary;
 }
 
-bool is_synthetic(const std::string& group_name) { return group_name.starts_with(kSyntheticPrefix); }
-
 const char* unit_name(RuntimeUnit unit) {
   constexpr const char* kNames[] = {"ns", "s", "× normaliser"};
   return kNames[index_of(unit)];
@@ -103,7 +100,6 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
   report.name = group.name;
   report.kind = group.kind;
   report.unit = group.unit;
-  report.synthetic = is_synthetic(group.name);
   report.labelled = group.labelled();
   static_cast<GroupSizes&>(report) = sizes_of(group);
   report.constant_features = constant_columns(group.graphs);
@@ -133,8 +129,7 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
 }
 
 std::string to_text(const GroupReport& report) {
-  std::string text = fmt::format("{}  [{}{}]  {}\n", report.name, kind_name(report.kind),
-                                 report.synthetic ? ", SYNTHETIC" : "", report.file);
+  std::string text = fmt::format("{}  [{}]  {}\n", report.name, kind_name(report.kind), report.file);
   text += fmt::format("  graphs      {} with {} nodes of {} types and {} edges\n", report.graphs, report.nodes,
                       report.node_types, report.edges);
   text += fmt::format("  features    {} a node, {} of them constant\n", report.feature_count, report.constant_features);

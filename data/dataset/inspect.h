@@ -9,11 +9,6 @@
 
 namespace foretime::data {
 
-/// Starts the names of groups made by `foretime data synth`; every output about such a group says SYNTHETIC.
-constexpr char kSyntheticPrefix[] = "synthetic_";
-
-bool is_synthetic(const std::string& group_name);  // true if the name starts with kSyntheticPrefix
-
 /// Summarizes run times or other values, in their unit.
 struct RuntimeSummary {
   static constexpr std::array<double, 7> kLevels = {0.01, 0.10, 0.25, 0.50, 0.75, 0.90, 0.99};
@@ -30,7 +25,7 @@ struct GroupReport : GroupSizes {
   std::string file, name;
   CandidateKind kind = CandidateKind::layout;
   RuntimeUnit unit = RuntimeUnit::nanoseconds;
-  bool synthetic = false, labelled = false;
+  bool labelled = false;
   int64_t constant_features = 0;           // columns with one value at all nodes
   int64_t node_types = 0;                  // node types that occur
   int64_t distinct_configurations = 0;     // number of different configuration_hashes

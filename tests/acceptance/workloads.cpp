@@ -4,8 +4,8 @@
 
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/synth.h"
 #include "sharding/dataset_index.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::acceptance {
 namespace {
@@ -21,11 +21,11 @@ void write_layouts(const Options& options, const std::vector<int64_t>& sizes) {
   if (has_layouts(options.layouts)) return;
   std::filesystem::create_directories(options.layouts);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    data::write_synthetic(options.layouts / fmt::format("synthetic_{}.npz", i),
-                          {.nodes = sizes[i],
-                           .configurable = sizes[i] / 10,
-                           .candidates = sizes.back() < 1000 ? 64 : 1000,
-                           .seed = i + 1});
+    foretime::testing::write_synthetic(options.layouts / fmt::format("synthetic_{}.npz", i),
+                                       {.nodes = sizes[i],
+                                        .configurable = sizes[i] / 10,
+                                        .candidates = sizes.back() < 1000 ? 64 : 1000,
+                                        .seed = i + 1});
   }
 }
 
@@ -133,7 +133,7 @@ std::vector<data::Group> groups_of(data::CandidateKind kind, const Options& opti
   }
   for (const uint64_t seed : {1, 2}) {
     const int64_t nodes = options.brief ? 40 : 300;
-    auto group = data::synthesize_layout_group(
+    auto group = foretime::testing::synthesize_layout_group(
         {.nodes = nodes, .configurable = nodes / 5, .candidates = 64, .seed = seed}, "synthetic");
     if (kind == data::CandidateKind::tile) {
       group.kind = kind;

@@ -68,19 +68,7 @@ class ExperimentPartsTest(ProgramTest):
             (self.collection / split).mkdir(parents=True)
             for name in names:
                 seed += 1
-                self.run_foretime(
-                    "data",
-                    "synth",
-                    self.collection / split / f"synthetic_{name}.npz",
-                    "--nodes",
-                    30,
-                    "--configurable",
-                    5,
-                    "--configs",
-                    200,
-                    "--seed",
-                    seed,
-                )
+                self.synthesize(self.collection / split / f"synthetic_{name}.npz", 30, 5, 200, seed)
         unlabel(self.collection / "test/synthetic_u.npz")
         self.write("parts.yaml", PARTS)
         self.write("gcn.yaml", GCN)

@@ -104,19 +104,7 @@ class ExportTest(ProgramTest):
         self.assertEqual(manifest["schema"]["representation"], "loops")
 
     def test_layouts(self):
-        self.run_foretime(
-            "data",
-            "synth",
-            "synthetic_layout.npz",
-            "--nodes",
-            "80",
-            "--configurable",
-            "9",
-            "--configs",
-            "60",
-            "--seed",
-            "3",
-        )
+        self.synthesize("synthetic_layout.npz", 80, 9, 60, 3)
         manifest = self.expect_equal_everywhere(
             self.folder / "synthetic_layout.npz",
             *LAYOUTS,
@@ -130,19 +118,7 @@ class ExportTest(ProgramTest):
         self.assertFalse(manifest["predicts_runtimes"])
 
     def test_what_cannot_be_exported(self):
-        self.run_foretime(
-            "data",
-            "synth",
-            "synthetic_layout.npz",
-            "--nodes",
-            "300",
-            "--configurable",
-            "9",
-            "--configs",
-            "40",
-            "--seed",
-            "3",
-        )
+        self.synthesize("synthetic_layout.npz", 300, 9, 40, 3)
         run = self.trained(*LAYOUTS, "sampler.max_segment_nodes=100", "model.readout=[sum]")
         refused = self.run_foretime("export", run, "model.foretime", code=2)
         self.assertIn("segments.stale", refused.stderr)

@@ -255,9 +255,7 @@ class FinetuneTest(ProgramTest):
 
     def test_layouts(self):
         for name, seed in (("synthetic_a.npz", 1), ("synthetic_b.npz", 2)):
-            self.run_foretime(
-                "data", "synth", name, "--nodes", 120, "--configurable", 12, "--configs", 150, "--seed", seed
-            )
+            self.synthesize(name, 120, 12, 150, seed)
         self.run_foretime(
             "train",
             "--quiet",

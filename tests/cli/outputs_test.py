@@ -35,18 +35,6 @@ COMMANDS = {
         "table.csv",
         True,
     ),
-    "synth": (
-        ("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5),
-        "synthetic_out.npz",
-        None,
-        True,
-    ),
-    "synth packed": (
-        ("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5),
-        "synthetic_out.foretime",
-        None,
-        True,
-    ),
     "convert": (("data", "convert", "layouts.pb", "{}"), "out.npz", "layouts.pb", True),
     "rank csv": (("rank", "trees.foretime", "C1.npz", "-o", "{}"), "out.csv", "C1.npz", True),
     "rank json": (
@@ -153,7 +141,7 @@ class OutputsTest(ProgramTest):
     def test_every_command_beside_every_neighbour(self):
         self.packed()
         kinds = {
-            "packed": {"pack", "pack-records", "pack-tir", "pack-table", "synth packed"},
+            "packed": {"pack", "pack-records", "pack-tir", "pack-table"},
             "a bundle": {"add-machine", "export", "export bundle", "finetune"},
         }
         for name, (command, out, _, _) in COMMANDS.items():

@@ -11,6 +11,9 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
+SYNTHESIZE_GRAPH = os.environ.get(
+    "FORETIME_SYNTHESIZE_GRAPH", str(SOURCE / "build/release/tests/support/synthesize_graph")
+)
 SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
 sys.path.append(str(SOURCE / "tests/support"))
 
@@ -105,6 +108,15 @@ class ProgramTest(MessageTest):
         )
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
         return done
+
+    def synthesize(self, file, nodes, configurable, configurations, seed=1):
+        """Writes a made-up layout graph to an .npz or a packed data set."""
+        subprocess.run(
+            [SYNTHESIZE_GRAPH, *map(str, (file, nodes, configurable, configurations, seed))],
+            cwd=self.folder,
+            check=True,
+            timeout=LIMIT,
+        )
 
     def settings(self, **changes):
         """A quick run on two measured workloads; changes are data.x style keys with __ for the dot."""

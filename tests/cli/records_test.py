@@ -61,9 +61,7 @@ class RecordsTest(ProgramTest):
         folder = self.folder / "npz" / "layout" / "xla" / "default" / "train"
         folder.mkdir(parents=True)
         for name in ("synthetic_a", "synthetic_b"):
-            self.run_foretime(
-                "data", "synth", folder / f"{name}.npz", "--nodes", 50, "--configurable", 5, "--configs", 4
-            )
+            self.synthesize(folder / f"{name}.npz", 50, 5, 4)
         for name in (folder, self.folder / "npz", folder / "*.npz"):
             reports = self.json_of("data", "inspect", "--json", name)
             self.assertEqual(

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/synth.h"
 #include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -28,8 +28,8 @@ class Packing : public ::testing::Test {
   Packing() {
     fs::create_directories(folder_ / "npz");
     for (int i = 0; i < 6; ++i) {
-      data::write_synthetic(folder_ / "npz" / ("synthetic_" + std::to_string(i) + ".npz"),
-                            {50 + 9 * i, 6, 80, static_cast<uint64_t>(i + 1)});
+      foretime::testing::write_synthetic(folder_ / "npz" / ("synthetic_" + std::to_string(i) + ".npz"),
+                                         {50 + 9 * i, 6, 80, static_cast<uint64_t>(i + 1)});
     }
     headers_ = data::list_groups({(folder_ / "npz").string()}, ".", data::CandidateKind::layout);
   }

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "configs/load.h"
-#include "data/dataset/synth.h"
 #include "experiments/document.h"
 #include "experiments/trials.h"
 #include "jobs/error.h"
@@ -16,6 +15,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::experiments {
 namespace {
@@ -196,8 +196,9 @@ class FoldsTest : public PartsTest {
     PartsTest::SetUp();
     std::filesystem::create_directories(folder_ / "groups");
     for (const char* name : {"a", "b", "c", "d", "e"})
-      data::write_synthetic(folder_ / "groups" / ("synthetic_" + std::string(name) + ".npz"),
-                            {.nodes = 12, .configurable = 3, .candidates = 8, .seed = static_cast<uint64_t>(*name)});
+      foretime::testing::write_synthetic(
+          folder_ / "groups" / ("synthetic_" + std::string(name) + ".npz"),
+          {.nodes = 12, .configurable = 3, .candidates = 8, .seed = static_cast<uint64_t>(*name)});
   }
 
   Experiment experiment(const std::string& folds, const std::string& overrides = "") const {
@@ -239,7 +240,8 @@ TEST_F(FoldsTest, WhatCannotBeFoldedIsRefused) {
   EXPECT_THAT(message_of_folds(experiment("{count: 6, groups: [groups]}")), HasSubstr("found 5 groups"));
   EXPECT_MESSAGE(message_of_folds(
       experiment("{count: 2, groups: [groups]}", "trainer: {eval_every: 1, early_stop.patience: 2}, ")));
-  data::write_synthetic(folder_ / "groups/synthetic_p.foretime", {.nodes = 12, .configurable = 3, .candidates = 8});
+  foretime::testing::write_synthetic(folder_ / "groups/synthetic_p.foretime",
+                                     {.nodes = 12, .configurable = 3, .candidates = 8});
   EXPECT_MESSAGE(message_of_folds(experiment("{count: 2, groups: [groups]}")));
   EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), configs::SettingsError);
   EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), configs::SettingsError);

@@ -9,12 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/dataset/synth.h"
 #include "data/graphs/pruning.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/inference/small_models.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::inference::testing {
 namespace {
@@ -39,7 +39,8 @@ std::vector<float> slow_scores(const Model& model, const data::Group& group) {
 class LayoutScores : public ::testing::TestWithParam<LayoutModel> {};
 
 TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
-  const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 400}, "synthetic");
+  const auto group =
+      foretime::testing::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 400}, "synthetic");
   const auto model = model_of(layout_bundle(GetParam()));
   const auto expected = model->score_group(group);
   expect_near(expected, slow_scores(*model, group));
@@ -64,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, LayoutScores,
                                            LayoutModel{.sharing = plans::Sharing::none, .prune_hops = 1}));
 
 TEST(GraphScorer, SomeCandidatesInAnyOrderAndTwice) {
-  const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 50}, "synthetic");
+  const auto group =
+      foretime::testing::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 50}, "synthetic");
   const auto model = model_of(layout_bundle());
   const auto all = model->score_group(group);
   const std::vector<int64_t> chosen = {7, 3, 3, 49, 0, 7};

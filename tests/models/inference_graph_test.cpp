@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset/group_files.h"
-#include "data/dataset/synth.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "inference/graph/graph.h"
 #include "inference/runtime/references.h"
@@ -21,6 +20,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::models {
 namespace {
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Program, EveryGraph,
                                             ::testing::Values(CandidateKind::program), ::testing::Values("early")));
 
 TEST(InferenceGraph, ScoresSharedPlansAndTheirStages) {
-  const auto group = data::synthesize_layout_group({200, 40, 300, 5}, "synthetic");
+  const auto group = foretime::testing::synthesize_layout_group({200, 40, 300, 5}, "synthetic");
   for (const char* variant : {"gcn_layout_gate", "residual_gcn", "gat", "stacked", "gcn_candidate_norm"}) {
     auto settings = small_settings(variant, CandidateKind::layout);
     expect_graph_scores_as_model(settings, {&group});

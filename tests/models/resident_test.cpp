@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
-#include "data/dataset/synth.h"
 #include "models/graph/error.h"
 #include "models/sparse/resident_plan.h"
 #include "plans/plan_source.h"
 #include "tests/models/small_models.h"
 #include "tests/support/gpu_kernels_on_cpu.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::models {
 namespace {
@@ -71,9 +71,12 @@ TEST_P(ResidentPlans, GiveTheScoresAndGradientsOfTheDrawnCandidates) {
       {P::mean, P::max, P::normalized_sum, P::configurable_normalized_sum, P::configurable_max, P::decision_sum});
   settings.layers = 2;
   // Of different sizes, and one with so many candidates that rows share sums.
-  const auto a = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a"),
-             b = data::synthesize_layout_group({.nodes = 25, .configurable = 5, .candidates = 400, .seed = 2}, "b"),
-             c = data::synthesize_layout_group({.nodes = 200, .configurable = 3, .candidates = 9, .seed = 3}, "c");
+  const auto a = foretime::testing::synthesize_layout_group(
+                 {.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a"),
+             b = foretime::testing::synthesize_layout_group(
+                 {.nodes = 25, .configurable = 5, .candidates = 400, .seed = 2}, "b"),
+             c = foretime::testing::synthesize_layout_group(
+                 {.nodes = 200, .configurable = 3, .candidates = 9, .seed = 3}, "c");
   const auto model = testing::fitted_model(settings, {&a, &b, &c});
   auto options = model->plan_tensor_options(torch::kCPU);
   options.dtype = torch::kDouble;
@@ -101,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, ResidentPlans, ::testing::ValuesIn(testing::v
 
 TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
   const gpu::GpuKernelsOnCpu on_gpu_kernels;
-  const auto a = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a");
+  const auto a =
+      foretime::testing::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a");
   auto settings = testing::variant_settings("gcn", {configs::ReadoutPart::mean});
   const auto model = testing::fitted_model(settings, {&a});
   const auto options = model->plan_tensor_options(torch::kCPU);
@@ -118,7 +122,8 @@ TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
 }
 
 TEST(ResidentPlan, RefusePlansWithoutSharedStates) {
-  const auto a = data::synthesize_layout_group({.nodes = 20, .configurable = 4, .candidates = 6, .seed = 1}, "a");
+  const auto a =
+      foretime::testing::synthesize_layout_group({.nodes = 20, .configurable = 4, .candidates = 6, .seed = 1}, "a");
   auto settings = testing::variant_settings("gcn", {configs::ReadoutPart::mean});
   settings.sharing = configs::StateSharing::none;
   const auto model = testing::fitted_model(settings, {&a});

@@ -9,12 +9,12 @@
 
 #include "base/check.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/synth.h"
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
 #include "plans/plan_source.h"
 #include "tests/models/small_models.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_graph.h"
 
 /// Shared plans against node × candidate plans, the slow twin: scores and gradients in double precision.
 namespace foretime::models {
@@ -88,7 +88,7 @@ void expect_sharing_changes_nothing(const Group& group, const std::vector<std::v
 
 TEST(Sharing, ChangesNeitherScoresNorGradientsOfSyntheticGraphs) {
   for (const uint64_t seed : {1, 2, 3}) {
-    const auto group = data::synthesize_layout_group({60, 14, 40, seed}, "synthetic_small");
+    const auto group = foretime::testing::synthesize_layout_group({60, 14, 40, seed}, "synthetic_small");
     for (const auto& type : testing::variant_names()) {
       for (const int64_t layers : {0, 1, 3}) {
         // Two draws of one group that overlap, and a configuration twice.
@@ -99,7 +99,7 @@ TEST(Sharing, ChangesNeitherScoresNorGradientsOfSyntheticGraphs) {
 }
 
 TEST(Sharing, HoldsBeyondTheClassLimit) {
-  const auto group = data::synthesize_layout_group({300, 200, 30, 4}, "synthetic_dense");
+  const auto group = foretime::testing::synthesize_layout_group({300, 200, 30, 4}, "synthetic_dense");
   expect_sharing_changes_nothing(group, {{0, 1, 2, 3, 4, 5, 6, 7}}, "sage", 4);
 }
 
@@ -156,7 +156,7 @@ TEST(Sharing, HoldsForAllCandidatesAtOnce) {
 }
 
 TEST(Sharing, OfAPartEqualsThePartAsAGroup) {
-  const auto group = data::synthesize_layout_group({80, 20, 30, 6}, "synthetic_part");
+  const auto group = foretime::testing::synthesize_layout_group({80, 20, 30, 6}, "synthetic_part");
   const auto model = fitted(settings_of("sage", 2), group);
   std::vector<int32_t> nodes;
   for (int32_t v = 0; v < 80; v += v % 7 == 0 ? 2 : 1) nodes.push_back(v);
@@ -170,7 +170,7 @@ TEST(Sharing, OfAPartEqualsThePartAsAGroup) {
 }
 
 TEST(Pools, OfThePiecesCombineToTheWhole) {
-  const auto group = data::synthesize_layout_group({80, 20, 30, 6}, "synthetic_pools");
+  const auto group = foretime::testing::synthesize_layout_group({80, 20, 30, 6}, "synthetic_pools");
   auto settings = settings_of("gcn", 2);
   settings.readout = {configs::ReadoutPart::mean,
                       configs::ReadoutPart::sum,
@@ -200,7 +200,7 @@ TEST(Pools, OfThePiecesCombineToTheWhole) {
 }
 
 TEST(GraphNorm, FallsBackToThePlainPlan) {
-  const auto group = data::synthesize_layout_group({60, 14, 40, 1}, "synthetic_norm");
+  const auto group = foretime::testing::synthesize_layout_group({60, 14, 40, 1}, "synthetic_norm");
   auto settings = settings_of("gcn", 2);
   settings.norm = configs::Norm::graph;
   const auto model = fitted(settings, group);

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "data/dataset/synth.h"
 #include "plans/message_plan.h"
 #include "plans/plan_source.h"
+#include "tests/support/synthetic_graph.h"
 
 /// Plans with shared states compute what plans without compute: over a small model that is no sum of its parts.
 namespace foretime::plans {
@@ -112,8 +112,8 @@ std::vector<RelationSpec> relations() {
 }
 
 TEST(SharedPlan, ComputesWhatAPlanWithoutSharingComputes) {
-  const auto a = data::synthesize_layout_group({60, 9, 12, 1}, "a"),
-             b = data::synthesize_layout_group({25, 6, 30, 2}, "b");
+  const auto a = foretime::testing::synthesize_layout_group({60, 9, 12, 1}, "a"),
+             b = foretime::testing::synthesize_layout_group({25, 6, 30, 2}, "b");
   const std::vector<Batch> batch = {{&a, {0, 5, 5, 2, 11}}, {&b, {29, 0, 1}}, {&a, {7, 0}}};
   for (const int64_t layers : {0, 1, 2, 3}) {
     for (const bool tied : {false, true})
@@ -123,7 +123,7 @@ TEST(SharedPlan, ComputesWhatAPlanWithoutSharingComputes) {
 
 /// Nodes that all candidates choose together share one weight.
 TEST(SharedPlan, ComputesTiedNodesOfDecisionsThatAreTied) {
-  auto group = data::synthesize_layout_group({40, 6, 12, 7}, "g");
+  auto group = foretime::testing::synthesize_layout_group({40, 6, 12, 7}, "g");
   std::vector<uint8_t> codes(group.layout.codes.begin(), group.layout.codes.end());
   for (const int64_t j : {1, 3, 4}) {
     ASSERT_GE(group.layout.row_ptr[j + 1] - group.layout.row_ptr[j], 2);
@@ -137,13 +137,13 @@ TEST(SharedPlan, ComputesTiedNodesOfDecisionsThatAreTied) {
 
 TEST(SharedPlan, ComputesGraphsWithOneAndWithAllNodesConfigurable) {
   for (const int64_t configurable : {1, 20}) {
-    const auto group = data::synthesize_layout_group({20, configurable, 8, 3}, "g");
+    const auto group = foretime::testing::synthesize_layout_group({20, configurable, 8, 3}, "g");
     expect_same_model({{&group, {0, 1, 2, 3, 4, 5, 6, 7}}}, {.layers = 2, .relations = relations(), .tied = true});
   }
 }
 
 TEST(SharedPlan, SharesWhatCandidatesHaveInCommon) {
-  const auto group = data::synthesize_layout_group({200, 4, 40, 4}, "g");
+  const auto group = foretime::testing::synthesize_layout_group({200, 4, 40, 4}, "g");
   std::vector<int64_t> all(40);
   std::iota(all.begin(), all.end(), 0);
   const auto states = [&](Sharing sharing) {
@@ -156,7 +156,7 @@ TEST(SharedPlan, SharesWhatCandidatesHaveInCommon) {
 
 /// A source that was prepared for candidates that come later.
 TEST(SharedPlan, OfAPreparedSourceIsThatOfAWholeOne) {
-  const auto group = data::synthesize_layout_group({50, 8, 16, 5}, "g");
+  const auto group = foretime::testing::synthesize_layout_group({50, 8, 16, 5}, "g");
   const std::vector<int64_t> candidates = {3, 0, 15, 3};
   const PlanRequest request{.layers = 2, .relations = relations(), .sharing = Sharing::states};
   const auto prepared = prepare_plan_source(group, request);
@@ -173,7 +173,7 @@ TEST(SharedPlan, OfAPreparedSourceIsThatOfAWholeOne) {
 
 /// What candidates share is not known before the first piece is there, whatever memory there is.
 TEST(PieceSize, TheFirstPieceIsSmall) {
-  const auto group = data::synthesize_layout_group({40, 12, 16, 8}, "g");
+  const auto group = foretime::testing::synthesize_layout_group({40, 12, 16, 8}, "g");
   PlanSource source;
   source.request = {.layers = 1, .relations = relations(), .sharing = Sharing::states};
   source.symbolic = make_symbolic_plan(group, source.request, {});
@@ -184,7 +184,7 @@ TEST(PieceSize, TheFirstPieceIsSmall) {
 
 /// Of many candidates, parts that go together are summed once, in each pool: which pool comes first must not matter.
 TEST(SharedPlan, SumsPartsTogetherInEachPool) {
-  const auto group = data::synthesize_layout_group({40, 12, 512, 8}, "g");
+  const auto group = foretime::testing::synthesize_layout_group({40, 12, 512, 8}, "g");
   std::vector<int64_t> candidates(512);
   std::iota(candidates.begin(), candidates.end(), 0);
   const PlanRequest request{.layers = 1, .relations = relations(), .sharing = Sharing::states};
@@ -208,7 +208,7 @@ TEST(SharedPlan, SumsPartsTogetherInEachPool) {
 }
 
 TEST(SharedPlan, OfASubsetHasItsNodesAloneAndPoolsThemByThemselves) {
-  const auto group = data::synthesize_layout_group({40, 7, 10, 6}, "g");
+  const auto group = foretime::testing::synthesize_layout_group({40, 7, 10, 6}, "g");
   std::vector<int32_t> nodes, pool;
   for (int32_t v = 2; v < 37; v += 2) {
     nodes.push_back(v);

@@ -1,5 +1,5 @@
 """The Python package as its users have it: a wheel in a fresh virtual environment, its types, threads, and scores that are those of the
-program. FORETIME, FORETIME_LIBRARY, FORETIME_BUNDLES (what sample_files writes) and FORETIME_SOURCE_DIR name what is tested."""
+program. FORETIME, FORETIME_LIBRARY, FORETIME_BUNDLES (what sample_files writes), FORETIME_SYNTHESIZE_GRAPH and FORETIME_SOURCE_DIR name what is tested."""
 import copy
 import csv
 import io
@@ -261,18 +261,7 @@ class Scores(unittest.TestCase):
     def test_a_module_and_its_layouts(self):
         with tempfile.TemporaryDirectory() as folder:
             graph_file = pathlib.Path(folder) / "synthetic_a.npz"
-            run(
-                os.environ["FORETIME"],
-                "data",
-                "synth",
-                graph_file,
-                "--nodes",
-                "60",
-                "--configurable",
-                "5",
-                "--configs",
-                "40",
-            )
+            run(os.environ["FORETIME_SYNTHESIZE_GRAPH"], graph_file, "60", "5", "40", "1")
             raw = np.load(graph_file)
             group = foretime.read(graph_file, format="layout")[0]
             self.assertTrue(np.array_equal(group.layouts, raw["node_config_feat"]))

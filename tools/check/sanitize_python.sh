@@ -8,8 +8,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build/asan-library
 release=$root/build/release
-[[ -x $release/cli/foretime && -x $release/tests/inference/sample_files ]] ||
-  { echo "sanitize_python.sh: needs cmake --build build/release --target foretime_cli sample_files" >&2; exit 2; }
+[[ -x $release/cli/foretime && -x $release/tests/inference/sample_files && -x $release/tests/support/synthesize_graph ]] ||
+  { echo "sanitize_python.sh: needs cmake --build build/release --target foretime_cli sample_files synthesize_graph" >&2; exit 2; }
 
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DFORETIME_UNITY=ON -DFORETIME_LIBRARY_ONLY=ON -DFORETIME_BUILD_TESTS=OFF \
   -DFORETIME_BUILD_BENCH=OFF -DFORETIME_SANITIZE=address,undefined -DCMAKE_CXX_FLAGS_DEBUG=-g1 > /dev/null
@@ -17,6 +17,7 @@ cmake --build "$build" -j "$("$root/tools/build_jobs.sh")" --target foretime_sha
 "$release/tests/inference/sample_files" "$build/bundles"
 
 export FORETIME=$release/cli/foretime FORETIME_LIBRARY=$build/inference/capi/libforetime.so FORETIME_BUNDLES=$build/bundles
+export FORETIME_SYNTHESIZE_GRAPH=$release/tests/support/synthesize_graph
 export FORETIME_SOURCE_DIR=$root FORETIME_TEST_BUNDLE=$build/bundles/loops.foretime PYTHONDONTWRITEBYTECODE=1
 export FORETIME_OTHER_BUILD=1 ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 cd "$root/tests/python"

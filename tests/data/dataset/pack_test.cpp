@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/synth.h"
 #include "tests/data/groups.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::data {
 namespace {
@@ -28,8 +28,8 @@ class Pack : public testing::ScratchTest {
     const auto npz = folder_ / "npz";
     std::filesystem::create_directories(npz);
     for (int i = 0; i < count; ++i) {
-      write_synthetic(npz / ("synthetic_" + std::to_string(i) + ".npz"),
-                      {40 + 7 * i, 5 + i, 60 * (1 + i % 3), static_cast<uint64_t>(i + 1)});
+      testing::write_synthetic(npz / ("synthetic_" + std::to_string(i) + ".npz"),
+                               {40 + 7 * i, 5 + i, 60 * (1 + i % 3), static_cast<uint64_t>(i + 1)});
     }
     return list_groups({npz.string()}, ".", CandidateKind::layout);
   }
@@ -68,10 +68,10 @@ TEST_F(Pack, StreamsTheBytesThatMemoryGives) {
 }
 
 TEST_F(Pack, StreamsWhatSynthMakes) {
-  const SynthSettings settings{300, 30, 700, 5};
-  write_synthetic(folder_ / "synthetic_a.foretime", settings);
+  const testing::SynthSettings settings{300, 30, 700, 5};
+  testing::write_synthetic(folder_ / "synthetic_a.foretime", settings);
   PackedWriter writer(folder_ / "memory.foretime");
-  writer.add(synthesize_layout_group(settings, "synthetic_a"));
+  writer.add(testing::synthesize_layout_group(settings, "synthetic_a"));
   writer.finish();
   EXPECT_EQ(testing::read_text(folder_ / "synthetic_a.foretime"), testing::read_text(folder_ / "memory.foretime"));
 }

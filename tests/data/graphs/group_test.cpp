@@ -11,7 +11,6 @@
 #include "data/dataset/group_files.h"
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/pack.h"
-#include "data/dataset/synth.h"
 #include "data/files/packed.h"
 #include "data/graphs/pruning.h"
 #include "data/graphs/segments.h"
@@ -20,6 +19,7 @@
 #include "plans/symbolic_plan.h"
 #include "tests/data/groups.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/support/values.h"
 
 namespace foretime::data {
@@ -53,7 +53,7 @@ class Collections : public testing::ScratchTest {
   std::filesystem::path put(const std::string& folder, const std::string& name, uint64_t seed) {
     std::filesystem::create_directories(folder_ / folder);
     const auto file = folder_ / folder / (name + ".npz");
-    write_layout_npz(file, synthesize_layout_group({30, 5, 12, seed}, name));
+    write_layout_npz(file, testing::synthesize_layout_group({30, 5, 12, seed}, name));
     return file;
   }
   std::vector<std::string> names(const std::vector<std::string>& patterns) {
@@ -165,7 +165,8 @@ Group chain(int64_t nodes, std::vector<int64_t> splits) {
 
 TEST(PrunedGroup, IsTheInducedGroupOfTheNearNodes) {
   for (const uint64_t seed : {1, 2, 3, 4, 5}) {
-    const auto group = synthesize_layout_group({70 + 9 * static_cast<int64_t>(seed), 4, 10, seed}, "synthetic_pruned");
+    const auto group =
+        testing::synthesize_layout_group({70 + 9 * static_cast<int64_t>(seed), 4, 10, seed}, "synthetic_pruned");
     int64_t before = 0;
     for (const int64_t hops : {0, 1, 2, 3, 5, 1000}) {
       const auto near = nodes_near_configurable(group, hops);
@@ -185,7 +186,7 @@ TEST(PrunedGroup, IsTheInducedGroupOfTheNearNodes) {
 }
 
 TEST(PrunedGroup, SharesTheLayouts) {
-  const auto group = synthesize_layout_group({200, 6, 500, 1}, "synthetic_codes");
+  const auto group = testing::synthesize_layout_group({200, 6, 500, 1}, "synthetic_codes");
   const auto pruned = pruned_group(group, 2);
   ASSERT_LT(pruned.graphs.nodes(), group.graphs.nodes());
   EXPECT_EQ(pruned.layout.codes.data(), group.layout.codes.data());
@@ -206,7 +207,7 @@ TEST(PrunedGroup, ComputationsKeepTheirBounds) {
 TEST(PrunedGroup, LeavesOtherGroupsAlone) {
   const auto program = testing::make_group(CandidateKind::program, "program", 1);
   const auto tile = testing::make_group(CandidateKind::tile, "tile", 1);
-  auto layout = synthesize_layout_group({50, 5, 10, 1}, "synthetic_whole");
+  auto layout = testing::synthesize_layout_group({50, 5, 10, 1}, "synthetic_whole");
   for (const auto* group : {&program, &tile})
     EXPECT_EQ(pruned_group(*group, 0).graphs.node_types.data(), group->graphs.node_types.data());
   EXPECT_EQ(pruned_group(layout, kNoPruning).graphs.nodes(), 50);

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "data/dataset/synth.h"
 #include "metrics/metrics.h"
 #include "plans/plan_source.h"
 #include "tests/support/ranks.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/worker/samples.h"
 
 namespace foretime::worker {
@@ -108,7 +108,7 @@ TEST(OracleRuntimes, KnowsOfEachConfigurationTheMeasurementsThatRan) {
 }
 
 TEST(ModelScorer, CandidatesOfOneConfigurationAreScoredOnce) {
-  auto group = data::synthesize_layout_group({40, 3, 60, 2}, "synthetic_repeats");
+  auto group = foretime::testing::synthesize_layout_group({40, 3, 60, 2}, "synthetic_repeats");
   std::vector<int64_t> candidates(60);
   std::iota(candidates.begin(), candidates.end(), 0);
   std::reverse(candidates.begin(), candidates.end());

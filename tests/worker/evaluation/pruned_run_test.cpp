@@ -8,6 +8,7 @@
 #include "data/graphs/pruning.h"
 #include "models/safetensors.h"
 #include "plans/symbolic_plan.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/support/thread_group.h"
 #include "tests/support/values.h"
 #include "tests/worker/segments/segmented.h"
@@ -27,8 +28,10 @@ using foretime::testing::values;
 /// Whole synthetic graphs, of which a few hops leave a part, as .npz and packed.
 configs::Settings pruned_settings(const std::filesystem::path& folder, int64_t hops) {
   auto settings = testing::segmented_settings(folder);
-  data::write_synthetic(folder / "synthetic_a.npz", {.nodes = 90, .configurable = 6, .candidates = 60, .seed = 1});
-  data::write_synthetic(folder / "synthetic_b.npz", {.nodes = 50, .configurable = 4, .candidates = 60, .seed = 2});
+  foretime::testing::write_synthetic(folder / "synthetic_a.npz",
+                                     {.nodes = 90, .configurable = 6, .candidates = 60, .seed = 1});
+  foretime::testing::write_synthetic(folder / "synthetic_b.npz",
+                                     {.nodes = 50, .configurable = 4, .candidates = 60, .seed = 2});
   for (const std::string name : {"synthetic_a", "synthetic_b"}) {
     data::PackedWriter writer(folder / (name + ".foretime"));
     for (const auto& header : data::list_groups({name + ".npz"}, folder, data::CandidateKind::layout))

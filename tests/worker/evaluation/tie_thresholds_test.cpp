@@ -8,6 +8,7 @@
 #include "metrics/metrics.h"
 #include "models/losses/losses.h"
 #include "tests/models/losses/group_loss.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -43,7 +44,7 @@ using TieThresholdsTest = testing::RunTest;
 using CrossFittingTest = testing::RunTest;
 
 TEST_F(TieThresholdsTest, OfAGraphAreFoundAgainWithOtherCandidates) {
-  const auto group = data::synthesize_layout_group({30, 6, 20, 3}, "synthetic_levels");
+  const auto group = foretime::testing::synthesize_layout_group({30, 6, 20, 3}, "synthetic_levels");
   LoadedGroup loaded{.group = group};
   const Scorer scorer = [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
     Scores scores;
@@ -55,7 +56,7 @@ TEST_F(TieThresholdsTest, OfAGraphAreFoundAgainWithOtherCandidates) {
   EXPECT_EQ(found.levels, (std::vector<int64_t>{0, 2, 1}));
   EXPECT_TRUE(with_ties(scorer, {{data::graph_fingerprint(group) + 1, thresholds}})(loaded, {2}).levels.empty());
   EXPECT_NE(data::graph_fingerprint(group),
-            data::graph_fingerprint(data::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
+            data::graph_fingerprint(foretime::testing::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
 }
 
 TEST_F(TieThresholdsTest, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {

@@ -6,6 +6,7 @@
 
 #include "models/safetensors.h"
 #include "sharding/cost.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/worker/segments/heap_peak.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -160,8 +161,8 @@ TEST_F(SegmentRun, PeakMemoryIsThatOfASegment) {
   const auto growth = [&](int64_t nodes, int64_t max_segment_nodes, const std::string& name) {
     settings.data.root = folder(name).string();
     std::filesystem::create_directories(settings.data.root);
-    data::write_synthetic(folder(name) / "synthetic_graph.foretime",
-                          {.nodes = nodes, .configurable = 60, .candidates = 64, .seed = 1});
+    foretime::testing::write_synthetic(folder(name) / "synthetic_graph.foretime",
+                                       {.nodes = nodes, .configurable = 60, .candidates = 64, .seed = 1});
     settings.sampler.max_segment_nodes = max_segment_nodes;
     testing::SegmentedRun run(settings);
     run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches

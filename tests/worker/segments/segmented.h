@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "data/dataset/synth.h"
 #include "models/model.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/worker/samples.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
@@ -15,10 +15,10 @@ namespace foretime::worker::testing {
 /// at most 30 nodes cut them into 3 and 2.
 inline configs::Settings segmented_settings(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
-  data::write_synthetic(folder / "synthetic_a.foretime",
-                        {.nodes = 90, .configurable = 20, .candidates = 24, .seed = 1});
-  data::write_synthetic(folder / "synthetic_b.foretime",
-                        {.nodes = 50, .configurable = 12, .candidates = 24, .seed = 2});
+  foretime::testing::write_synthetic(folder / "synthetic_a.foretime",
+                                     {.nodes = 90, .configurable = 20, .candidates = 24, .seed = 1});
+  foretime::testing::write_synthetic(folder / "synthetic_b.foretime",
+                                     {.nodes = 50, .configurable = 12, .candidates = 24, .seed = 2});
   configs::Settings settings;
   settings.data.format = configs::DataFormat::layout;
   settings.data.root = folder.string();

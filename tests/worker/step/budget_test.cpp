@@ -8,11 +8,11 @@
 #include "base/logger/logger.h"
 #include "comm/backends/factory.h"
 #include "configs/load.h"
-#include "data/dataset/synth.h"
 #include "models/gpu/launch.h"
 #include "tests/support/op_counter.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
+#include "tests/support/synthetic_graph.h"
 #include "tests/worker/samples.h"
 #include "worker/step/training_step.h"
 
@@ -70,7 +70,7 @@ class StepBudget : public ::testing::Test {
     for (const char* name : {"synthetic_a", "synthetic_b", "synthetic_c", "synthetic_d"}) {
       const auto file = scratch_.path() / (std::string(name) + ".foretime");
       if (!std::filesystem::exists(file))
-        data::write_synthetic(file, {.nodes = 90, .configurable = 20, .candidates = 64, .seed = 1});
+        foretime::testing::write_synthetic(file, {.nodes = 90, .configurable = 20, .candidates = 64, .seed = 1});
     }
     auto settings = quick(configs::load_settings(repository() / config, overrides), scratch_.path());
     settings.data.root = scratch_.path().string();

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "data/dataset/pack.h"
-#include "data/dataset/synth.h"
 #include "data/files/packed.h"
 #include "plans/symbolic_plan.h"
 #include "tests/support/paths.h"

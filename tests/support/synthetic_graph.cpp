@@ -1,4 +1,4 @@
-#include "data/dataset/synth.h"
+#include "tests/support/synthetic_graph.h"
 
 #include <algorithm>
 #include <array>
@@ -15,12 +15,13 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "data/dataset/hlo_convert.h"
-#include "data/dataset/inspect.h"
 #include "data/files/packed.h"
 #include "data/graphs/schema.h"
 
-namespace foretime::data {
+namespace foretime::testing {
 namespace {
+
+using namespace data;
 
 constexpr int64_t kLayoutDimensions = 6;  // size of a layout; 18 = output, input, kernel × 6
 constexpr int64_t kMostDistinctRows = 9;  // distinct layout rows of a node in any published file
@@ -304,8 +305,6 @@ Group synthesize_layout_group(const SynthSettings& settings, const std::string& 
 
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings) {
   const std::string name = file.stem().string(), extension = file.extension().string();
-  if (!is_synthetic(name))
-    throw DataError("{}: file name, expected one that starts with {}", file.string(), kSyntheticPrefix);
   if (extension != ".npz" && extension != ".foretime")
     throw DataError("{}: extension '{}', expected .npz or .foretime", file.string(), extension);
   if (extension == ".foretime") {
@@ -324,4 +323,4 @@ void write_synthetic(const std::filesystem::path& file, const SynthSettings& set
   });
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::testing

@@ -7,7 +7,7 @@
 #include "data/graphs/group.h"
 #include "data/graphs/layout_coder.h"
 
-namespace foretime::data {
+namespace foretime::testing {
 
 /// Sets the size of a synthetic layout graph.
 struct SynthSettings {
@@ -24,14 +24,15 @@ struct SynthSettings {
 /// candidate in 50 repeats the layouts of an earlier one. A pure function of its arguments, equal on every machine
 /// except for rounding of run times. Throws DataError unless there are 2 or more nodes, 1 to `nodes` configurable nodes
 /// and 1 or more candidates, at most 2^31 - 1 of each.
-Group synthesize_layout_group(const SynthSettings& settings, const std::string& name);
+data::Group synthesize_layout_group(const SynthSettings& settings, const std::string& name);
 /// Makes the same group, but passes its node features and codes to `sink` and returns the group without them, so that
 /// memory grows by only a few bytes with each candidate.
-Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink);
+data::Group synthesize_layout_group(const SynthSettings& settings, const std::string& name,
+                                    const data::LayoutSink& sink);
 
 /// Writes a synthetic group, named like the file, to an .npz or a packed collection (.foretime), by the extension.
-/// Memory grows with the nodes, and by a few bytes with each candidate. Throws DataError for another extension, a name
-/// without kSyntheticPrefix and impossible sizes, and FileError if writing fails.
+/// Memory grows with the nodes, and by a few bytes with each candidate. Throws DataError for another extension and
+/// impossible sizes, and FileError if writing fails.
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings);
 
-}  // namespace foretime::data
+}  // namespace foretime::testing

@@ -1,4 +1,4 @@
-#include "data/dataset/synth.h"
+#include "data/dataset/inspect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/hlo_convert.h"
-#include "data/dataset/inspect.h"
 #include "data/files/packed.h"
 #include "data/graphs/validate.h"
 #include "tests/data/groups.h"
 #include "tests/support/paths.h"
+#include "tests/support/synthetic_graph.h"
 
 namespace foretime::data {
 namespace {
@@ -52,11 +52,11 @@ std::vector<GroupHeader> list(const std::filesystem::path& file, CandidateKind k
 
 class Synth : public testing::ScratchTest {
  protected:
-  const SynthSettings settings_{200, 20, 300, 7};
+  const testing::SynthSettings settings_{200, 20, 300, 7};
 };
 
 TEST_F(Synth, MakesValidGroupsOfTheSizeAskedFor) {
-  const Group group = synthesize_layout_group(settings_, "synthetic_a");
+  const Group group = testing::synthesize_layout_group(settings_, "synthetic_a");
   validate_group(group, "synthetic_a");
   EXPECT_EQ(group.graphs.nodes(), 200);
   EXPECT_EQ(group.layout.configurable(), 20);
@@ -65,13 +65,13 @@ TEST_F(Synth, MakesValidGroupsOfTheSizeAskedFor) {
   for (int64_t e = 0; e < group.graphs.edges(); ++e)
     EXPECT_LT(group.graphs.edge_source[e], group.graphs.edge_target[e]);
   for (int64_t j = 0; j < 20; ++j) EXPECT_LE(group.layout.row_ptr[j + 1] - group.layout.row_ptr[j], 9);
-  expect_same(group, synthesize_layout_group(settings_, "synthetic_a"));
-  const Group other = synthesize_layout_group({200, 20, 300, 8}, "synthetic_a");
+  expect_same(group, testing::synthesize_layout_group(settings_, "synthetic_a"));
+  const Group other = testing::synthesize_layout_group({200, 20, 300, 8}, "synthetic_a");
   EXPECT_NE(features_of(group), features_of(other));
 }
 
 TEST_F(Synth, HasRunTimesThatDependOnLayouts) {
-  const Group group = synthesize_layout_group(settings_, "synthetic_a");
+  const Group group = testing::synthesize_layout_group(settings_, "synthetic_a");
   const GroupReport report = inspect_group(group, "here");
   EXPECT_LT(report.distinct_configurations, report.candidates);
   EXPECT_GT(report.noise_ceiling, 0.95);
@@ -81,21 +81,20 @@ TEST_F(Synth, HasRunTimesThatDependOnLayouts) {
   EXPECT_GT(report.runtimes.quantiles[5] / report.runtimes.quantiles[1], 1.1);
 }
 
-TEST_F(Synth, RefusesImpossibleSizesAndUnmarkedNames) {
-  EXPECT_THROW(synthesize_layout_group({1, 1, 1, 1}, "s"), DataError);
-  EXPECT_THROW(synthesize_layout_group({10, 11, 1, 1}, "s"), DataError);
-  EXPECT_THROW(synthesize_layout_group({10, 1, 0, 1}, "s"), DataError);
-  EXPECT_THROW(write_synthetic(folder_ / "real.npz", settings_), DataError);
-  EXPECT_THROW(write_synthetic(folder_ / "synthetic_x.txt", settings_), DataError);
-  EXPECT_THROW(write_synthetic(folder_ / "missing" / "synthetic_x.npz", settings_), DataError);
+TEST_F(Synth, RefusesImpossibleSizes) {
+  EXPECT_THROW(testing::synthesize_layout_group({1, 1, 1, 1}, "s"), DataError);
+  EXPECT_THROW(testing::synthesize_layout_group({10, 11, 1, 1}, "s"), DataError);
+  EXPECT_THROW(testing::synthesize_layout_group({10, 1, 0, 1}, "s"), DataError);
+  EXPECT_THROW(testing::write_synthetic(folder_ / "synthetic_x.txt", settings_), DataError);
+  EXPECT_THROW(testing::write_synthetic(folder_ / "missing" / "synthetic_x.npz", settings_), DataError);
 }
 
 TEST_F(Synth, WritesNpzAndPackedFilesThatReadBack) {
   const auto npz = folder_ / "synthetic_a.npz", packed = folder_ / "packed" / "synthetic_a.foretime";
   std::filesystem::create_directory(folder_ / "packed");
-  write_synthetic(npz, settings_);
-  write_synthetic(packed, settings_);
-  const Group group = synthesize_layout_group(settings_, "synthetic_a");
+  testing::write_synthetic(npz, settings_);
+  testing::write_synthetic(packed, settings_);
+  const Group group = testing::synthesize_layout_group(settings_, "synthetic_a");
   const auto headers = list(npz, CandidateKind::layout);
   ASSERT_EQ(headers.size(), 1U);
   EXPECT_EQ(headers[0].configurable, 20);
@@ -104,8 +103,8 @@ TEST_F(Synth, WritesNpzAndPackedFilesThatReadBack) {
 }
 
 TEST_F(Synth, NpzWritesTheSameBytesAgain) {
-  write_synthetic(folder_ / "synthetic_a.npz", settings_);
-  write_synthetic(folder_ / "synthetic_b.npz", settings_);
+  testing::write_synthetic(folder_ / "synthetic_a.npz", settings_);
+  testing::write_synthetic(folder_ / "synthetic_b.npz", settings_);
   EXPECT_EQ(testing::read_text(folder_ / "synthetic_a.npz"), testing::read_text(folder_ / "synthetic_b.npz"));
 }
 
@@ -122,11 +121,9 @@ TEST(Inspect, CountsWhatAGroupHolds) {
   EXPECT_EQ(report.fewest_rows, 2);
   EXPECT_EQ(report.most_rows, 3);
   EXPECT_DOUBLE_EQ(report.mean_rows, 2.5);
-  EXPECT_FALSE(report.synthetic);
   const std::string text = to_text(report);
   EXPECT_THAT(text, HasSubstr("5, of which 4 distinct; the commonest occurs 2 times"));
   EXPECT_THAT(text, HasSubstr("2 configurable nodes with 2 to 3 distinct rows each, 2.50"));
-  EXPECT_THAT(text, Not(HasSubstr("SYNTHETIC")));
 }
 
 TEST(Inspect, SummarizesRunTimesAsNumpyDoes) {
@@ -142,15 +139,13 @@ TEST(Inspect, SummarizesRunTimesAsNumpyDoes) {
   for (size_t q = 0; q < expected.size(); ++q) EXPECT_NEAR(times.quantiles[q], expected[q], 1e-12);
 }
 
-TEST(Inspect, SaysSyntheticAndUnlabelled) {
-  Group group = make_group(CandidateKind::tile, "synthetic_tile", 1);
+TEST(Inspect, SaysUnlabelled) {
+  Group group = make_group(CandidateKind::tile, "tile", 1);
   group.runtimes = std::vector<double>(5, 0.0);
   const GroupReport report = inspect_group(group, "f");
-  EXPECT_THAT(to_text(report), HasSubstr("SYNTHETIC"));
   EXPECT_THAT(to_text(report), HasSubstr("unlabelled"));
   const auto json = nlohmann::json::parse(to_json({report, report}));
   ASSERT_EQ(json.size(), 2U);
-  EXPECT_EQ(json[0]["synthetic"], true);
   EXPECT_EQ(json[0]["labelled"], false);
   EXPECT_EQ(json[0]["candidates"], 5);
   EXPECT_FALSE(json[0].contains("runtimes"));
