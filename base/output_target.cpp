@@ -79,8 +79,6 @@ constexpr std::array kKinds = {
               }},
     KnownKind{FileKind::graph, "a graph file (.npz) that Foretime wrote", false,
               [](const Ends& ends) { return ends.last.ends_with(kGraphComment); }},
-    KnownKind{FileKind::plan_arrays, "a model's inputs (.npz) that Foretime wrote", false,
-              [](const Ends& ends) { return ends.last.ends_with(kPlanArraysComment); }},
     KnownKind{FileKind::ranking, "a ranking", true,
               [](const Ends& ends) {
                 return begins_with_any(ends.first, {"group,rank,candidate,", "set,group,rank,candidate,",

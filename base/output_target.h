@@ -21,16 +21,15 @@ enum class FileKind : uint8_t {
   bundle,       // a model (inference/bundle/bundle.h)
   torchscript,  // a model (worker/export/bundles.h)
   graph,        // .npz of a graph (data/dataset/hlo_convert.h)
-  plan_arrays,  // .npz of a model's inputs (inference/scoring/graph_scorer.h)
   ranking,      // CSV, JSON or submission of `rank`, `evaluate` and trials
   report,       // HTML of `report`
   machine,      // YAML or JSON of `target measure`
   experiment    // tables and summary of an experiment
 };
 
-/// The marks by which some files are recognised. The first two are comments at the end of .npz archives; the others are
-/// anywhere in the first 64 KiB of a report, and in the first or last 64 KiB of an experiment's summary.
-inline constexpr std::string_view kGraphComment = "foretime graph", kPlanArraysComment = "foretime plan arrays";
+/// The marks by which some files are recognised. The first one is the comment at the end of .npz archives; the others
+/// are anywhere in the first 64 KiB of a report, and in the first or last 64 KiB of an experiment's summary.
+inline constexpr std::string_view kGraphComment = "foretime graph";
 inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"Foretime report\">";
 inline constexpr std::string_view kExperimentMark = "<!-- Foretime experiment -->";
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,9 +10,7 @@
 #include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "configs/settings_error.h"
-#include "data/dataset/group_files.h"
 #include "inference/bundle/pretrained.h"
-#include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/model.h"
 
 namespace foretime::cli {
@@ -22,10 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct BundleArguments {
-  std::string bundle, file, output, group;
+  std::string bundle, output;
   std::vector<std::string> machines;
-  std::vector<int64_t> candidates;
-  bool plain = false, graph = false, force = false;
+  bool graph = false, force = false;
 };
 
 void show_bundle(const BundleArguments& options) {
@@ -36,24 +32,6 @@ void show_bundle(const BundleArguments& options) {
     manifest["graph"] = fmt::format("{} operations; --graph shows them", operations);
   }
   fmt::print("{}\n", manifest.dump(2));
-}
-
-void write_inputs(const BundleArguments& options) {
-  expect_replaceable("-o", options.output, FileKind::plan_arrays, options.force, {options.bundle, options.file});
-  const auto model = inference::Model::open(options.bundle);
-  const auto headers = inference::list_groups(*model, {options.file});
-  const auto* chosen = headers.empty() ? nullptr : &headers.front();
-  for (const auto& header : headers)
-    if (!options.group.empty() && header.name == options.group) chosen = &header;
-  if (!chosen || (!options.group.empty() && chosen->name != options.group))
-    throw DataError("{}: --group: found no group '{}' in this file", options.file, options.group);
-  const auto group = data::load_group(*chosen);
-  auto candidates = options.candidates;
-  if (candidates.empty()) {
-    candidates.resize(group.candidates);
-    std::iota(candidates.begin(), candidates.end(), 0);
-  }
-  inference::write_plan_arrays(*model, group, candidates, !options.plain, options.output);
 }
 
 /// The bundle with machines that it is to know besides; its weights and all else stay as they are.
@@ -93,17 +71,6 @@ void add_bundle_command(CLI::App& app) {
   manifest->add_option("bundle", options->bundle, "model.foretime")->required();
   manifest->add_flag("--graph", options->graph, "with the list of operations");
   manifest->callback([options] { show_bundle(*options); });
-  auto* inputs = command->add_subcommand(
-      "inputs", "Write the arrays that the model reads of one group, and its scores, to check other runtimes by");
-  inputs->add_option("bundle", options->bundle, "model.foretime")->required();
-  inputs->add_option("file", options->file, "a graph file, or a packed collection")->required();
-  inputs->add_option("--output,-o", options->output, "the .npz to write")->required();
-  inputs->add_option("--group", options->group, "of a file of several: the group's name; default: the first one");
-  inputs->add_option("--candidates", options->candidates, "candidates, separated by commas; default: all")
-      ->delimiter(',');
-  inputs->add_flag("--plain", options->plain, "a state for each node and candidate, nothing shared");
-  add_force_flag(*inputs, options->force);
-  inputs->callback([options] { write_inputs(*options); });
   auto* machines = command->add_subcommand(
       "add-machine", "Write a bundle that knows machines besides its own, as the model that it is");
   machines->add_option("bundle", options->bundle, "model.foretime, or the name of one that comes with Foretime")

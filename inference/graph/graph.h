@@ -70,7 +70,7 @@ int64_t check_graph(const Graph& graph, const WeightShapes& weights, int64_t fea
 ///   score(embedded: Tensor, group_ptr: Tensor) -> Tensor  [candidates], or [candidates, 2] with chances of failure
 ///                                                         in the second column, also in `forward`
 ///   forward(inputs: Dict[str, Tensor]) -> Tensor          [candidates]; lower is faster
-/// `inputs` are the arrays of a message plan as `foretime bundle inputs` writes them. Weights are attributes of the
+/// `inputs` are the arrays of a message plan under the names of docs/reference/bundle.md. Weights are attributes of the
 /// module, under the names of `attributes`.
 struct TorchScriptSource {
   std::string text;

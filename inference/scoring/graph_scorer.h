@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -69,18 +68,5 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
                                     std::span<const int64_t> candidates, std::vector<float>* failures = nullptr);
-
-/// Writes the arrays that a model's graph reads of one group as an .npz, so that another runtime can run the graph
-/// without making message plans (docs/reference/bundle.md).
-///   node_features, layout_rows, candidate_features   float32, those that the graph reads
-///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
-///                                                    pool is NAME.i
-///   group_ptr                                        int64 [2]: all candidates are one group
-///   scores                                           float32 [candidates], computed by this library
-///   failures                                         float32 [candidates], likewise, if the model predicts them
-/// If `sharing` is false, there is a state for each node and candidate, whatever the graph's request says: more rows,
-/// but equal scores. Throws as Model::score_group does, and DataError if the file cannot be written.
-void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
-                       const std::filesystem::path& file);
 
 }  // namespace foretime::inference

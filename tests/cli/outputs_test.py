@@ -60,7 +60,6 @@ COMMANDS = {
         True,
     ),
     "report": (("report", "run", "-o", "{}"), "out.html", "run/metrics.jsonl", True),
-    "inputs": (("bundle", "inputs", "trees.foretime", "C1.npz", "-o", "{}"), "out.npz", "C1.npz", True),
     "add-machine": (
         ("bundle", "add-machine", "loops.foretime", "machine.yaml", "-o", "{}"),
         "out.foretime",
@@ -180,7 +179,7 @@ class OutputsTest(ProgramTest):
             suffix = pathlib.Path(out).suffix
             for kind in ("itself", "link", "hard link"):
                 target = {"itself": source, "link": "link" + suffix, "hard link": "hard" + suffix}[kind]
-                if kind == "itself" and name in ("convert", "inputs", "report", "export", "torchscript"):
+                if kind == "itself" and name in ("convert", "report", "export", "torchscript"):
                     continue  # the name decides what is written there
                 if kind == "link":
                     os.symlink(source, self.folder / target)

@@ -14,6 +14,7 @@ FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime")
 SYNTHESIZE_GRAPH = os.environ.get(
     "FORETIME_SYNTHESIZE_GRAPH", str(SOURCE / "build/release/tests/support/synthesize_graph")
 )
+PLAN_ARRAYS = os.environ.get("FORETIME_PLAN_ARRAYS", str(SOURCE / "build/release/tests/inference/plan_arrays"))
 SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
 sys.path.append(str(SOURCE / "tests/support"))
 
@@ -117,6 +118,10 @@ class ProgramTest(MessageTest):
             check=True,
             timeout=LIMIT,
         )
+
+    def plan_arrays(self, bundle, file, out, *words):
+        """Writes the arrays that a bundle's model reads of the file's first group."""
+        subprocess.run([PLAN_ARRAYS, bundle, file, out, *words], cwd=self.folder, check=True, timeout=LIMIT)
 
     def settings(self, **changes):
         """A quick run on two measured workloads; changes are data.x style keys with __ for the dot."""

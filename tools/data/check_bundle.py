@@ -4,8 +4,8 @@
   tools/data/check_bundle.py MODEL.foretime                      prints what the bundle says of itself
   tools/data/check_bundle.py MODEL.foretime INPUTS.npz [--torchscript MODEL.pt] [--tolerance 1e-5]
 
-INPUTS.npz holds the arrays that the model reads of one group, and libforetime's scores of it:
-  foretime bundle inputs MODEL.foretime FILE -o INPUTS.npz
+INPUTS.npz holds the arrays that the model reads of one group, and libforetime's scores of it. A build with tests writes it:
+  build/release/tests/inference/plan_arrays MODEL.foretime FILE INPUTS.npz
 The scores are computed again from the list of operations in the bundle, and with --torchscript by `torch.jit.load` too;
 so are chances of failure, where the model tells them. Exit code 1 where they differ by more than the tolerance,
 relative to the largest score (at least 1).

@@ -1,15 +1,34 @@
+/// Writes the arrays that a model's graph reads of one group as an .npz, so that another runtime can run the graph
+/// without making message plans (docs/reference/bundle.md, tools/data/check_bundle.py).
+///
+///   plan_arrays MODEL.foretime FILE INPUTS.npz [--plain] [CANDIDATE…]
+///
+///   node_features, layout_rows, candidate_features   float32, those that the graph reads
+///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
+///                                                    pool is NAME.i
+///   group_ptr                                        int64 [2]: all candidates are one group
+///   scores                                           float32 [candidates], computed by libforetime
+///   failures                                         float32 [candidates], likewise, if the model predicts them
+/// With --plain, there is a state for each node and candidate, whatever the graph's request says: more rows, but equal
+/// scores. CANDIDATE: numbers of candidates of the group; all if left out.
+#include <filesystem>
+#include <iostream>
+#include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/index_range.h"
-#include "base/output_target.h"
+#include "base/numbers.h"
+#include "data/dataset/group_files.h"
 #include "data/files/npy.h"
 #include "data/graphs/pruning.h"
 #include "inference/runtime/plan_matrices.h"
-#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/model.h"
 #include "plans/plan_source.h"
 
 namespace foretime::inference {
@@ -44,8 +63,6 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
   file.add(name + ".values", length(values), values);
 }
 
-}  // namespace
-
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
                        const std::filesystem::path& file) {
   const auto& graph = model.executor().graph();
@@ -70,7 +87,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
       if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);
     }
   }
-  data::NpzWriter out(file, data::NpzCompression::fast, kPlanArraysComment);
+  data::NpzWriter out(file, data::NpzCompression::fast);
   const auto rows = [](const auto& values, int64_t columns) {
     return std::vector{columns == 0 ? 0 : std::ssize(values) / columns, columns};
   };
@@ -97,4 +114,42 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
   out.close();
 }
 
+/// Writes the arrays of the file's first group, of all its candidates unless `words` name some.
+void run(const std::string& bundle, const std::string& file, const std::string& out,
+         std::span<const std::string> words) {
+  const auto model = Model::open(bundle);
+  const auto headers = list_groups(*model, {file});
+  if (headers.empty()) throw DataError("{}: no groups", file);
+  const auto group = data::load_group(headers.front());
+  std::vector<int64_t> candidates;
+  bool sharing = true;
+  for (const auto& word : words) {
+    const auto candidate = parse_number<int64_t>(word);
+    if (!candidate && word != "--plain") throw DataError("{}: expected --plain or a candidate's number", word);
+    if (candidate) candidates.push_back(*candidate);
+    else sharing = false;
+  }
+  if (candidates.empty()) {
+    candidates.resize(group.candidates);
+    std::iota(candidates.begin(), candidates.end(), 0);
+  }
+  write_plan_arrays(*model, group, candidates, sharing, out);
+}
+
+}  // namespace
 }  // namespace foretime::inference
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() < 3) {
+    std::cerr << "usage: plan_arrays MODEL.foretime FILE INPUTS.npz [--plain] [CANDIDATE…]\n";
+    return 2;
+  }
+  try {
+    foretime::inference::run(words[0], words[1], words[2], std::span(words).subspan(3));
+    return 0;
+  } catch (const foretime::Error& error) {
+    std::cerr << "plan_arrays: " << error.what() << '\n';
+    return 1;
+  }
+}
