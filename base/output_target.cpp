@@ -77,8 +77,6 @@ constexpr std::array kKinds = {
               [](const Ends& ends) {
                 return ends.first.starts_with("PK\3\4") && contains(ends.last, "/extra/manifest.json");
               }},
-    KnownKind{FileKind::graph, "a graph file (.npz) that Foretime wrote", false,
-              [](const Ends& ends) { return ends.last.ends_with(kGraphComment); }},
     KnownKind{FileKind::ranking, "a ranking", true,
               [](const Ends& ends) {
                 return begins_with_any(ends.first, {"group,rank,candidate,", "set,group,rank,candidate,",

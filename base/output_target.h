@@ -20,16 +20,14 @@ enum class FileKind : uint8_t {
   collection,   // packed groups (data/files/packed_file.h)
   bundle,       // a model (inference/bundle/bundle.h)
   torchscript,  // a model (worker/export/bundles.h)
-  graph,        // .npz of a graph (data/dataset/hlo_convert.h)
   ranking,      // CSV, JSON or submission of `rank`, `evaluate` and trials
   report,       // HTML of `report`
   machine,      // YAML or JSON of `target measure`
   experiment    // tables and summary of an experiment
 };
 
-/// The marks by which some files are recognised. The first one is the comment at the end of .npz archives; the others
-/// are anywhere in the first 64 KiB of a report, and in the first or last 64 KiB of an experiment's summary.
-inline constexpr std::string_view kGraphComment = "foretime graph";
+/// The marks by which some files are recognised, anywhere in the first 64 KiB of a report, and in the first or last
+/// 64 KiB of an experiment's summary.
 inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"Foretime report\">";
 inline constexpr std::string_view kExperimentMark = "<!-- Foretime experiment -->";
 

@@ -15,7 +15,6 @@
 #include "cli/light/data_command.h"
 #include "cli/parsing/options.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
 #include "data/dataset/pack.h"
 #include "data/dataset/records/record_report.h"
@@ -266,61 +265,6 @@ void add_pack_tir(CLI::App& data_command) {
   });
 }
 
-using data::HloMessage;
-
-struct ConvertArguments {
-  std::string in, out, message = "auto";
-  int64_t nodes = data::HloLimits().nodes;
-  bool force = false;
-};
-
-constexpr HloMessage kMessages[] = {HloMessage::module, HloMessage::hlo, HloMessage::module_tuning, HloMessage::tuning};
-
-std::optional<HloMessage> message_of(const std::string& name) {
-  for (const auto message : kMessages)
-    if (name == data::message_name(message)) return message;
-  return {};
-}
-
-std::string conversion_text(const data::HloConversion& done) {
-  if (!done.skip_reason.empty()) return fmt::format("{}: left out: {}\n", done.name, done.skip_reason);
-  const data::HloGroup& read = done.converted;
-  const data::Group& group = read.group;
-  auto text = fmt::format("{}: {}, {} nodes, {} edges, ", done.out.string(), data::kind_name(group.kind),
-                          group.graphs.nodes(), group.graphs.edges());
-  if (group.kind == data::CandidateKind::layout) text += fmt::format("{} configurable, ", group.layout.configurable());
-  if (read.without_runs) text += "no runs: one candidate without layouts and run time";
-  else text += fmt::format("{} candidates{}", group.candidates, group.labelled() ? "" : " without run times");
-  if (read.skipped_runs > 0) text += fmt::format(" ({} runs failed and left out)", read.skipped_runs);
-  text += '\n';
-  for (const auto& [opcode, nodes] : read.unknown_opcodes)
-    text += fmt::format("  {} nodes of opcode {}, which TpuGraphs has no number for: type 0\n", nodes, opcode);
-  return text;
-}
-
-void convert(const ConvertArguments& arguments) {
-  const data::HloConvertOptions options{
-      .message = message_of(arguments.message), .limits = {.nodes = arguments.nodes}, .force = arguments.force};
-  data::convert_hlo(arguments.in, arguments.out, options,
-                    [](const data::HloConversion& done) { show(stdout, conversion_text(done)); });
-}
-
-void add_convert(CLI::App& data_command) {
-  auto* command = data_command.add_subcommand(
-      "convert", "Write TpuGraphs .npz files of HLO modules and tuning data in protobuf (.pb)");
-  const auto arguments = std::make_shared<ConvertArguments>();
-  needed_option(*command, "in", arguments->in, "HloModuleProto, HloProto, ModuleTuningData or TuningData", "IN");
-  needed_option(*command, "out", arguments->out, "File to write (.npz), or folder for one file a module", "OUT");
-  std::vector<std::string> names = {"auto"};
-  for (const auto message : kMessages) names.emplace_back(data::message_name(message));
-  shown_option(*command, "--message", arguments->message,
-               "Which message the file holds, if its content does not show it", CLI::IsMember(names));
-  shown_option(*command, "--max-nodes", arguments->nodes,
-               "Instructions of a module at most; one takes up to 2 kB of memory", Least::above_zero);
-  add_force_flag(*command, arguments->force);
-  command->callback([arguments] { convert(*arguments); });
-}
-
 void add_verify(CLI::App& data_command) {
   auto* command = data_command.add_subcommand("verify", "Check every checksum and value of packed collections");
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -365,14 +309,13 @@ void pack_records(const data::RecordPackRequest& request) {
 }
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records) {
-  auto* command = app.add_subcommand("data", "Pack, convert, inspect and verify data sets");
+  auto* command = app.add_subcommand("data", "Pack, inspect and verify data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
   add_pack_tir(*command);
   add_pack_records(*command, pack_records);
   add_pack_table(*command);
   add_inspect(*command);
-  add_convert(*command);
   add_verify(*command);
 }
 

@@ -143,9 +143,9 @@ constexpr KnownForm kForms[] = {
      }},
     {FileForm::foreign, "MLIR bytecode", kAsProto, [](const Start& s) { return s.bytes.starts_with("ML\xefR"); }},
     // Field 1 is there in all messages; the other tag is that of an opcode or of an entry computation's name.
-    {FileForm::hlo, "HLO text", "foretime data inspect, pack and convert read it",
+    {FileForm::hlo, "HLO text", "foretime data inspect and pack read it",
      [](const Start& s) { return s.text.starts_with("HloModule ") || contains(s.text, "\nHloModule "); }},
-    {FileForm::hlo, "protobuf, as HLO modules are", "foretime data inspect, pack and convert read it",
+    {FileForm::hlo, "protobuf, as HLO modules are", "foretime data inspect and pack read it",
      [](const Start& s) { return s.bytes.starts_with("\x0a") && contains(s.bytes, "\x12"); }},
 
     {FileForm::foreign, "a Git LFS pointer", "git lfs pull fetches the file itself",

@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr FileKind kAll[] = {FileKind::collection, FileKind::bundle, FileKind::torchscript, FileKind::graph,
-                             FileKind::ranking,    FileKind::report, FileKind::machine,     FileKind::experiment};
+constexpr FileKind kAll[] = {FileKind::collection, FileKind::bundle,  FileKind::torchscript, FileKind::ranking,
+                             FileKind::report,     FileKind::machine, FileKind::experiment};
 
 class OutputTarget : public ::testing::Test {
  protected:
@@ -53,7 +53,6 @@ TEST_F(OutputTarget, EachKindReplacesItselfAndNoOther) {
                                  std::string(100, '\0')},
       {FileKind::bundle, std::string("\x40\0\0\0\0\0\0\0", 8) + R"({"__metadata__":{"format":"foretime-bundle"}})"},
       {FileKind::torchscript, "PK\3\4 archive/data.pkl archive/extra/manifest.json"},
-      {FileKind::graph, "PK\3\4 node_feat.npy foretime graph"},
       {FileKind::ranking, "group,rank,candidate,id,score\n"},
       {FileKind::report, "<!doctype html>\n" + std::string(kReportMark)},
       {FileKind::machine, "name: \"cpu\"\nmultiply_add_gflop_s:\n"},

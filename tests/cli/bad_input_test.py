@@ -160,7 +160,6 @@ class PathsTest(ProgramTest):
             for command in (
                 ("data", "inspect", path),
                 ("data", "pack-table", path, "-o", "o.foretime"),
-                ("data", "convert", path, "o"),
                 ("config", path),
                 ("submit", path),
                 ("rank", "x86-cpu", path),
@@ -206,7 +205,6 @@ class OtherFilesTest(ProgramTest):
             "pack-records": ("data", "pack-records", "-o", "o.foretime", "{}", "--dags", dags),
             "pack-tir": ("data", "pack-tir", "-o", "o.foretime", "{}"),
             "pack-table": ("data", "pack-table", "-o", "o.foretime", "{}"),
-            "convert": ("data", "convert", "{}", "o.npz"),
             "verify": ("data", "verify", "{}"),
             "rank": ("rank", "x86-cpu", "{}"),
             "train": (
@@ -245,7 +243,7 @@ class OtherFilesTest(ProgramTest):
         for name in ("module_0001.before_optimizations.txt", "text.pb", "module.hlo"):
             self.write(name, self.HLO_TEXT)
             self.assertIn("1", self.run_foretime("data", "inspect", name).stdout)
-            self.run_foretime("data", "convert", name, "o.npz", "--force")
+            self.run_foretime("data", "pack", "-o", "hlo.foretime", name)
             done = self.run_foretime(
                 "data",
                 "pack-records",

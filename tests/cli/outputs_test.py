@@ -11,7 +11,7 @@ import unittest
 import numpy
 
 from bundles import SAMPLE_FILES
-from hlo_test import LAYOUTS, TILES
+from hlo_test import LAYOUTS
 from program import LIMIT, SAMPLES, SOURCE, ProgramTest, environment
 
 ANSOR = SOURCE / "samples/ansor"
@@ -35,7 +35,6 @@ COMMANDS = {
         "table.csv",
         True,
     ),
-    "convert": (("data", "convert", "layouts.pb", "{}"), "out.npz", "layouts.pb", True),
     "rank csv": (("rank", "trees.foretime", "C1.npz", "-o", "{}"), "out.csv", "C1.npz", True),
     "rank json": (
         ("rank", "trees.foretime", "C1.npz", "--format", "json", "-o", "{}"),
@@ -93,7 +92,6 @@ class OutputsTest(ProgramTest):
         shutil.copy(SOURCE / "samples/tir/resnet18_conv2d_save_json.jsonl.gz", cls.shared / "text.jsonl.gz")
         (cls.shared / "table.csv").write_text("size,ms\n1,2.0\n2,3.0\n")
         (cls.shared / "layouts.pb").write_bytes(LAYOUTS)
-        (cls.shared / "tiles.pb").write_bytes(TILES)
         first = cls("setUp")
         first.folder = cls.shared
         first.train(trainer__steps=2, run__directory="run")
@@ -179,7 +177,7 @@ class OutputsTest(ProgramTest):
             suffix = pathlib.Path(out).suffix
             for kind in ("itself", "link", "hard link"):
                 target = {"itself": source, "link": "link" + suffix, "hard link": "hard" + suffix}[kind]
-                if kind == "itself" and name in ("convert", "report", "export", "torchscript"):
+                if kind == "itself" and name in ("report", "export", "torchscript"):
                     continue  # the name decides what is written there
                 if kind == "link":
                     os.symlink(source, self.folder / target)
@@ -247,20 +245,6 @@ class OutputsTest(ProgramTest):
 
     def program(self):
         return [os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))]
-
-    def test_a_folder_of_converted_modules(self):
-        (self.folder / "out").mkdir()
-        self.write("out/tiles_b.npz", "mine")
-        done = self.run_foretime("data", "convert", "tiles.pb", "out", code=2)
-        self.assertIn("out/tiles_b.npz", done.stderr)
-        self.assertEqual(
-            [path.name for path in (self.folder / "out").iterdir()],
-            ["tiles_b.npz"],
-            "nothing is written before all are checked",
-        )
-        self.run_foretime("data", "convert", "tiles.pb", "out", "--force")
-        self.run_foretime("data", "convert", "tiles.pb", "out")
-        self.assertNotEqual((self.folder / "out/tiles_b.npz").read_bytes(), b"mine")
 
     # Promise storage/outputs-foreign: a run refuses a folder with foreign files, and `run.overwrite` removes none of
     # them

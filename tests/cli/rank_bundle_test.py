@@ -24,32 +24,32 @@ class RankBundleTest(BundleTest):
 
     def test_graph_files(self):
         self.write("layouts.pb", LAYOUTS)
-        self.run_foretime("data", "convert", "layouts.pb", "layouts.npz")
-        self.run_foretime("data", "pack", "-o", "packed.foretime", "layouts.npz")
-        groups = [self.ranking("layout.foretime", name)[0] for name in ("layouts.pb", "layouts.npz", "packed.foretime")]
-        self.assertEqual(groups[0], groups[1])
-        self.assertEqual(groups[0], groups[2])
+        self.synthesize("graph.npz", 60, 5, 40)
+        for file in ("graph.npz", "layouts.pb"):
+            self.run_foretime("data", "pack", "-o", "packed.foretime", file)
+            groups = [self.ranking("layout.foretime", name)[0] for name in (file, "packed.foretime")]
+            self.assertEqual(groups[0], groups[1])
         self.assertEqual(groups[0]["group"], "layouts")
         ranked = groups[0]["ranking"]
         self.assertEqual(sorted(one["candidate"] for one in ranked), [0, 1])
         self.assertLessEqual(ranked[0]["score"], ranked[1]["score"])
         self.assertTrue(all(one["predicted_runtime"] > 0 for one in ranked))
-        rows = self.rows_of(self.rank("layout.foretime", "layouts.npz").stdout)
+        rows = self.rows_of(self.rank("layout.foretime", "layouts.pb").stdout)
         self.assertEqual(
             [(int(row["candidate"]), float(row["score"])) for row in rows],
             [(one["candidate"], one["score"]) for one in ranked],
         )
         self.assertEqual([row["rank"] for row in rows], ["0", "1"])
-        self.assertEqual(len(self.rank("layout.foretime", "layouts.npz", "--top", 1, "-o", "out.csv").stdout), 0)
+        self.assertEqual(len(self.rank("layout.foretime", "layouts.pb", "--top", 1, "-o", "out.csv").stdout), 0)
         self.assertEqual(len((self.folder / "out.csv").read_text().splitlines()), 2)
         line = self.rank(
-            "layout.foretime", "layouts.npz", "--format", "submission", "--collection", "layout:xla:random"
+            "layout.foretime", "layouts.pb", "--format", "submission", "--collection", "layout:xla:random"
         ).stdout
         self.assertEqual(
             line.splitlines()[1], "layout:xla:random:layouts," + ";".join(str(one["candidate"]) for one in ranked)
         )
         self.assertIn(
-            "--collection", self.rank("layout.foretime", "layouts.npz", "--format", "submission", code=3).stderr
+            "--collection", self.rank("layout.foretime", "layouts.pb", "--format", "submission", code=3).stderr
         )
 
         self.write("tiles.pb", TILES)

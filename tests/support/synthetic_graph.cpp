@@ -14,9 +14,9 @@
 
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "data/dataset/hlo_convert.h"
 #include "data/files/packed.h"
 #include "data/graphs/schema.h"
+#include "tests/support/layout_npz.h"
 
 namespace foretime::testing {
 namespace {

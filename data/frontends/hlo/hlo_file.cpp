@@ -16,7 +16,6 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/index_range.h"
 #include "base/mapped_file.h"
 #include "data/files/byte_source.h"
 #include "data/files/file_form.h"
@@ -120,11 +119,6 @@ std::optional<HloMessage> find_message(const HloSource& source) {
   return {};
 }
 
-const char* message_name(HloMessage message) {
-  constexpr std::array<const char*, 4> kNames = {"HloModuleProto", "HloProto", "ModuleTuningData", "TuningData"};
-  return kNames[index_of(message)];
-}
-
 namespace {
 
 enum TuningField : uint32_t { kTuningModule = 1, kFingerprint = 2, kRuns = 3, kConfigIndexToNode = 4 };
@@ -225,7 +219,6 @@ TuningCandidates choose_candidates(const HloSource& source, const TuningOutline&
   for (size_t i = 0; i < states.size(); ++i) {
     const RunState& state = states[i];
     if (measured ? state.runtime == 0 : state.failed) {
-      ++chosen.skipped;
       continue;
     }
     if (!chosen.runs.empty() && state.kind != chosen.kind)
@@ -336,24 +329,24 @@ std::string module_name(const HloSource& source, std::string_view module_tuning_
 
 }  // namespace
 
-HloFile::HloFile(const std::filesystem::path& path, std::optional<HloMessage> message) {
+HloFile::HloFile(const std::filesystem::path& path) {
   source_.name = path.string();
   content_ = open_bytes(source_.name, source_.bytes);
-  open((path.extension() == ".gz" ? path.stem() : path).stem().string(), message);
+  open((path.extension() == ".gz" ? path.stem() : path).stem().string());
 }
 
-HloFile::HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message) {
+HloFile::HloFile(std::string_view bytes, std::string name) {
   source_ = {.bytes = bytes, .name = std::move(name)};
-  open(source_.name, message);
+  open(source_.name);
 }
 
-void HloFile::open(const std::string& stem, std::optional<HloMessage> message) {
+void HloFile::open(const std::string& stem) {
   if (is_hlo_text(source_.bytes.substr(0, kTextStart))) {
     auto converted = std::make_shared<const std::string>(hlo_text_to_proto(source_.bytes, source_.name));
     source_.bytes = *converted;
     content_ = std::move(converted);
   }
-  const auto found = message ? message : find_message(source_);
+  const auto found = find_message(source_);
   if (!found)
     source_.fail(
         "no instruction with an opcode in it, expected HloModuleProto, HloProto, "

@@ -76,7 +76,6 @@ struct TuningCandidates {
   std::vector<std::string_view> runs;  // [candidates] encoded ConfigProfiles
   std::vector<int64_t> runtimes;       // [candidates] nanoseconds; all 0 if no run was measured
   int64_t default_runtime = 0;         // nanoseconds of the first candidate that is marked as the default; 0: none
-  int64_t skipped = 0;                 // number of runs that are not candidates
 };
 
 /// Selects the candidates among the runs, without reading their configurations. Throws DataError for damaged protobuf,
@@ -102,8 +101,6 @@ enum class HloMessage : uint8_t {
   tuning,         // TuningData: many ModuleTuningData
 };
 
-const char* message_name(HloMessage message);  // HloModuleProto, HloProto, ModuleTuningData or TuningData
-
 /// Returns the type of message that the bytes of `source` are: protobuf does not record the type, so that it is
 /// recognised by the fields in which an opcode is found. Empty if there is no opcode in any such place.
 std::optional<HloMessage> find_message(const HloSource& source);
@@ -112,12 +109,12 @@ std::optional<HloMessage> find_message(const HloSource& source);
 /// as this object or a copy of it lives; all other files are read.
 class HloFile {
  public:
-  /// Opens a file. A given `message` is taken as its type without a check. Throws FileError if the file cannot be read,
-  /// and DataError if it is none of the messages, damaged, above 1 GiB inside gzip or above 200,000 modules.
-  explicit HloFile(const std::filesystem::path& path, std::optional<HloMessage> message = {});
+  /// Opens a file. Throws FileError if the file cannot be read, and DataError if it is none of the messages, damaged,
+  /// above 1 GiB inside gzip or above 200,000 modules.
+  explicit HloFile(const std::filesystem::path& path);
 
   /// Reads plain bytes, which must outlive this object, as the content of a file `name`. Throws DataError likewise.
-  HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message = {});
+  HloFile(std::string_view bytes, std::string name);
 
   HloMessage message() const { return message_; }
   const HloSource& source() const { return source_; }
@@ -134,7 +131,7 @@ class HloFile {
   TuningOutline outline(const Module& module) const;
 
  private:
-  void open(const std::string& stem, std::optional<HloMessage> message);  // sets all members from source_
+  void open(const std::string& stem);          // sets all members from source_
   void list_modules(const std::string& stem);  // fills modules_, whose names are or begin with `stem`
 
   std::shared_ptr<const void> content_;  // owner of source_.bytes; null for bytes of the caller

@@ -125,7 +125,7 @@ Group load_hlo_group(const GroupHeader& header, const LayoutSink* sink) {
   for (const auto& module : file.modules()) {
     if (module.name != header.name && module.name != plain_name(header.name)) continue;
     if (checksum_of(std::span<const char>(module.bytes)) != header.fingerprint) break;
-    Group group = read_hlo_group(file, module, {}, sink).group;
+    Group group = read_hlo_group(file, module, {}, sink);
     group.name = header.name;
     group.collection = header.collection;
     return group;
@@ -138,30 +138,27 @@ bool is_hlo_file(const std::filesystem::path& path) {
   return form == FileForm::hlo || (form == FileForm::unknown && path.extension() == ".pb");
 }
 
-HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits,
-                        const LayoutSink* sink) {
+Group read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits,
+                     const LayoutSink* sink) {
   const HloSource& source = file.source();
   const TuningOutline tuning = file.outline(module);
   const TuningCandidates candidates = choose_candidates(source, tuning);
   if (const std::string missing = what_is_missing(tuning, candidates); !missing.empty())
     source.fail(fmt::format("module {}: {}", module.name, missing));
 
-  HloGroup result;
-  result.skipped_runs = candidates.skipped;
-  result.without_runs = tuning.runs.empty();
-  result.runtimes = result.without_runs ? std::vector<int64_t>{0} : candidates.runtimes;
-  Group& group = result.group;
+  Group group;
   group.name = module.name;
   group.kind = candidates.kind;
-  group.candidates = result.runtimes.size();
+  const bool without_runs = tuning.runs.empty();
+  group.candidates = without_runs ? 1 : std::ssize(candidates.runtimes);
 
   if (candidates.kind != CandidateKind::layout) sink = nullptr;
   HloGraph graph = read_graph(file, tuning, limits, sink, group);
-  result.unknown_opcodes = std::move(graph.unknown_opcodes);
 
+  int64_t normalizer = 1;
   if (candidates.kind == CandidateKind::tile) {
     group.unit = RuntimeUnit::normalized;
-    if (is_labelled(candidates)) result.normalizer = candidates.default_runtime;
+    if (is_labelled(candidates)) normalizer = candidates.default_runtime;
     read_tiles(source, candidates, group);
   } else {
     group.unit = RuntimeUnit::nanoseconds;
@@ -169,9 +166,10 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
     read_layouts(source, tuning, candidates.runs, sink, group, std::move(graph.layout_nodes));
   }
   std::vector<double> labels;
-  for (const int64_t runtime : result.runtimes) labels.push_back(static_cast<double>(runtime) / result.normalizer);
+  for (const int64_t runtime : candidates.runtimes) labels.push_back(static_cast<double>(runtime) / normalizer);
+  if (without_runs) labels = {0.0};
   group.runtimes = std::move(labels);
-  return result;
+  return group;
 }
 
 Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, CandidateKind kind, const HloLimits& limits) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/frontends/hlo/hlo_file.h"
@@ -19,17 +18,8 @@ namespace foretime::data {
 /// Returns whether a file is HLO by its content (form_of), or by its name (.pb) for unknown content.
 bool is_hlo_file(const std::filesystem::path& path);
 
-/// Holds a group and facts about its runs.
-struct HloGroup {
-  Group group;                    // the candidates' run times are `runtimes` divided by `normalizer`
-  std::vector<int64_t> runtimes;  // [candidates] nanoseconds; all 0 if no run was measured
-  int64_t normalizer = 1;  // kind tile: nanoseconds of the default candidate; 1 for layouts or if nothing was measured
-  int64_t skipped_runs = 0;   // number of the module's runs that are not candidates (TuningCandidates)
-  bool without_runs = false;  // the module has no runs, and the group a single candidate without a run time
-  std::vector<std::pair<std::string, int64_t>> unknown_opcodes;  // HloGraph::unknown_opcodes
-};
-
-/// Reads a module of `file` and the module's runs. The group's collection is not set.
+/// Reads a module of `file` and the module's runs as a group without collection. A tile's run time is divided by that
+/// of the default tile, if tiles were measured.
 ///
 /// A module without runs becomes a layout group of one candidate without a run time, whose 18 layout features are -1 at
 /// all configurable nodes: no layout is given. Configurable: config_index_to_node, else all convolutions, dots and
@@ -38,8 +28,8 @@ struct HloGroup {
 /// A non-null `sink` receives the node features and codes of a layout group, which then lacks them. Throws the errors
 /// of module_graph.h and hlo_file.h, and DataError if all runs failed, if config_index_to_node has a node twice, one
 /// that the graph lacks, or none for measured layouts, and if tiles were measured but not the default one.
-HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits = {},
-                        const LayoutSink* sink = nullptr);
+Group read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits = {},
+                     const LayoutSink* sink = nullptr);
 
 /// Reads the graph of a module into a group of kind `kind` (layout or tile) without candidates; the module's runs are
 /// ignored. A layout group has the configurable nodes of a module without runs. Throws the errors of module_graph.h,

@@ -65,7 +65,6 @@ int64_t find(const std::vector<std::pair<int64_t, int64_t>>& sorted, int64_t id)
 
 constexpr size_t kRowsAtOnce = 1024;           // half a megabyte of features
 constexpr size_t kInstructionBytes = 4 << 20;  // limit for the fields that are read: a million operands
-constexpr size_t kMostNames = 24;              // distinct unknown opcodes
 
 /// Fields of HloInstructionProto that hlo.proto has here. Others, among them constants of any size, are not copied.
 bool is_read(uint32_t field) {
@@ -147,23 +146,10 @@ class GraphReader {
     const std::string& name = instruction_.opcode();
     if (name.empty()) fail("no opcode");
     const uint8_t opcode = hlo_opcode_number(name);
-    if (opcode == 0) count_unknown(result.unknown_opcodes, name);
     if (has_layout_choice(opcode)) result.layout_nodes.push_back(node_);
     opcodes_.push_back(opcode);
     add_edges();
     if (features_) add_features();
-  }
-
-  static void count_unknown(std::vector<std::pair<std::string, int64_t>>& names, const std::string& opcode) {
-    std::string name = printable(opcode);
-    auto found = std::ranges::find_if(names, [&](const auto& entry) { return entry.first == name; });
-    if (found == names.end() && names.size() == kMostNames) {
-      found = names.end() - 1;
-      found->first = "others";
-    } else if (found == names.end()) {
-      found = names.insert(names.end(), {std::move(name), 0});
-    }
-    ++found->second;
   }
 
   int64_t operand(int64_t id) const {

@@ -30,8 +30,6 @@ struct HloGraph {
   GraphBlock graph;                   // no node features; edges sorted by consumer, then by producer
   std::vector<int64_t> node_splits;   // 0, the ends of computations named *cluster*, *while* or *cond*, number of nodes
   std::vector<int32_t> layout_nodes;  // nodes that are convolutions, dots or reshapes, ascending
-  /// Holds the opcodes without a number in TpuGraphs (node type 0) and their counts of nodes; the 24th may be "others".
-  std::vector<std::pair<std::string, int64_t>> unknown_opcodes;
 };
 
 /// Reads a module whose bytes are `pieces` of `source` in sequence (protobuf allows a message to be split; in practice

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/hlo_convert.h"
 #include "data/files/packed.h"
 #include "data/graphs/validate.h"
 #include "tests/data/groups.h"
+#include "tests/support/layout_npz.h"
 #include "tests/support/paths.h"
 #include "tests/support/synthetic_graph.h"
 
@@ -109,7 +109,7 @@ TEST_F(Synth, NpzWritesTheSameBytesAgain) {
 }
 
 TEST(LayoutNpz, RefusesOtherKinds) {
-  EXPECT_THROW(write_layout_npz("nowhere.npz", make_group(CandidateKind::tile, "t", 1)), DataError);
+  EXPECT_THROW(testing::write_layout_npz("nowhere.npz", make_group(CandidateKind::tile, "t", 1)), DataError);
 }
 
 TEST(Inspect, CountsWhatAGroupHolds) {
@@ -190,7 +190,7 @@ TEST_F(RealData, LayoutsSurvivePackingAndWriting) {
     if (header.candidates > 5000) continue;
     const Group group = load_group(header);
     const auto copy = folder_ / (group.name + ".npz");
-    write_layout_npz(copy, group);
+    testing::write_layout_npz(copy, group);
     expect_same_meaning(load_group(list(copy, CandidateKind::layout).at(0)), group);
   }
 }

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "data/dataset/group_files.h"
-#include "data/dataset/hlo_convert.h"
 #include "data/dataset/pack.h"
 #include "data/files/packed.h"
 #include "data/graphs/pruning.h"
@@ -18,6 +17,7 @@
 #include "plans/plan_source.h"
 #include "plans/symbolic_plan.h"
 #include "tests/data/groups.h"
+#include "tests/support/layout_npz.h"
 #include "tests/support/paths.h"
 #include "tests/support/synthetic_graph.h"
 #include "tests/support/values.h"
@@ -53,7 +53,7 @@ class Collections : public testing::ScratchTest {
   std::filesystem::path put(const std::string& folder, const std::string& name, uint64_t seed) {
     std::filesystem::create_directories(folder_ / folder);
     const auto file = folder_ / folder / (name + ".npz");
-    write_layout_npz(file, testing::synthesize_layout_group({30, 5, 12, seed}, name));
+    testing::write_layout_npz(file, testing::synthesize_layout_group({30, 5, 12, seed}, name));
     return file;
   }
   std::vector<std::string> names(const std::vector<std::string>& patterns) {

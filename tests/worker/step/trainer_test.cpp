@@ -7,9 +7,9 @@
 
 #include "base/logger/logger.h"
 #include "comm/backends/factory.h"
-#include "data/dataset/hlo_convert.h"
 #include "data/files/packed.h"
 #include "plans/symbolic_plan.h"
+#include "tests/support/layout_npz.h"
 #include "tests/support/synthetic_graph.h"
 #include "tests/support/thread_group.h"
 #include "tests/worker/samples.h"
@@ -161,7 +161,8 @@ configs::Settings joint_settings(const std::filesystem::path& root) {
   for (const auto& [folder, seed] : std::vector<std::pair<std::string, uint64_t>>{
            {"layout/xla/random/train", 1}, {"layout/xla/default/train", 2}, {"layout/xla/default/valid", 3}}) {
     std::filesystem::create_directories(root / folder);
-    data::write_layout_npz(root / folder / "a.npz", foretime::testing::synthesize_layout_group({40, 8, 30, seed}, "a"));
+    foretime::testing::write_layout_npz(root / folder / "a.npz",
+                                        foretime::testing::synthesize_layout_group({40, 8, 30, seed}, "a"));
   }
   configs::Settings settings;
   settings.data.format = configs::DataFormat::layout;

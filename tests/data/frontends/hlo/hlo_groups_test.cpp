@@ -1,3 +1,5 @@
+#include "data/frontends/hlo/hlo_groups.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -6,8 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/dataset/hlo_convert.h"
-#include "data/files/npz_reader.h"
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/support/golden.h"
@@ -16,7 +16,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/values.h"
 
-/// Groups of files: which message they hold, which runs are candidates, what is written of them.
+/// Groups of files: which message they hold, and which runs are candidates.
 namespace foretime::data {
 namespace {
 
@@ -48,10 +48,10 @@ std::vector<int8_t> row_of(std::vector<int8_t> output, std::vector<int8_t> input
   return row;
 }
 
-HloGroup group_of(const Scratch& folder, const std::string& bytes) {
+Group group_of(const Scratch& folder, const std::string& bytes) {
   const HloFile file(write_file(folder, bytes));
-  HloGroup read = read_hlo_group(file, file.modules().at(0));
-  validate_group(read.group, "test");
+  Group read = read_hlo_group(file, file.modules().at(0));
+  validate_group(read, "test");
   return read;
 }
 
@@ -80,8 +80,6 @@ TEST(HloFiles, ContentTellsTheMessage) {
   // HloProto: the buffer assignment's field 3 is a message.
   const auto buffers = bytes_field(1, "") + bytes_field(3, number_field(1, 1) + number_field(2, 64));
   EXPECT_EQ(message(bytes_field(1, small_module()) + bytes_field(3, buffers)), HloMessage::hlo);
-  // Who knows better is believed.
-  EXPECT_EQ(HloFile(write_file(folder, tuned), HloMessage::hlo).message(), HloMessage::hlo);
 }
 
 TEST(HloFiles, DumpsOfXla) {
@@ -89,22 +87,21 @@ TEST(HloFiles, DumpsOfXla) {
   const auto buffers = bytes_field(3, number_field(1, 1));
   const auto dumped = group_of(folder, bytes_field(1, small_module()) + bytes_field(3, buffers));
   const auto bare = group_of(folder, small_module());
-  EXPECT_TRUE(dumped.without_runs);
-  EXPECT_EQ(values(dumped.group.graphs.node_features), values(bare.group.graphs.node_features));
+  EXPECT_EQ(dumped.candidates, 1);
+  EXPECT_EQ(values(dumped.graphs.node_features), values(bare.graphs.node_features));
 }
 
 TEST(HloGroups, ModulesWithoutRunsHaveOneCandidate) {
   const Scratch folder;
   const auto read = group_of(folder, small_module());
-  EXPECT_TRUE(read.without_runs);
-  EXPECT_EQ(read.group.name, "test");
-  EXPECT_EQ(read.group.kind, CandidateKind::layout);
-  EXPECT_EQ(read.group.candidates, 1);
-  EXPECT_FALSE(read.group.labelled());
-  EXPECT_EQ(values(read.group.layout.nodes), (std::vector<int32_t>{4, 5, 6}));
-  for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(layouts(read.group, 0, j), row_of({}));
+  EXPECT_EQ(read.name, "test");
+  EXPECT_EQ(read.kind, CandidateKind::layout);
+  EXPECT_EQ(read.candidates, 1);
+  EXPECT_FALSE(read.labelled());
+  EXPECT_EQ(values(read.layout.nodes), (std::vector<int32_t>{4, 5, 6}));
+  for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(layouts(read, 0, j), row_of({}));
   // Nodes that the file names win.
-  EXPECT_EQ(values(group_of(folder, module_tuning(small_module(), {}, {8, 2})).group.layout.nodes),
+  EXPECT_EQ(values(group_of(folder, module_tuning(small_module(), {}, {8, 2})).layout.nodes),
             (std::vector<int32_t>{2, 8}));
 }
 
@@ -121,13 +118,12 @@ TEST(HloGroups, LayoutRuns) {
                                      {layout_run({{{1, 0}, {0, 1}, {2}}, {{3, 2, 1, 0}}}, 10, true), failed,
                                       layout_run({{{}}, {{6, 5, 4, 3, 2, 1, 0}}}, late), unmeasured},
                                      {6, 4}));
-  EXPECT_EQ(read.skipped_runs, 2);
-  EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{10, 5e9}));
-  EXPECT_EQ(values(read.group.layout.nodes), (std::vector<int32_t>{4, 6}));
-  EXPECT_EQ(layouts(read.group, 0, 0), row_of({3, 2, 1, 0}));
-  EXPECT_EQ(layouts(read.group, 0, 1), row_of({1, 0}, {0, 1}, {2}));
-  EXPECT_EQ(layouts(read.group, 1, 0), row_of({6, 5, 4, 3, 2, 1}));
-  EXPECT_EQ(layouts(read.group, 1, 1), row_of({}));
+  EXPECT_EQ(values(read.runtimes), (std::vector<double>{10, 5e9}));
+  EXPECT_EQ(values(read.layout.nodes), (std::vector<int32_t>{4, 6}));
+  EXPECT_EQ(layouts(read, 0, 0), row_of({3, 2, 1, 0}));
+  EXPECT_EQ(layouts(read, 0, 1), row_of({1, 0}, {0, 1}, {2}));
+  EXPECT_EQ(layouts(read, 1, 0), row_of({6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(layouts(read, 1, 1), row_of({}));
 }
 
 TEST(HloGroups, TileRuns) {
@@ -136,17 +132,15 @@ TEST(HloGroups, TileRuns) {
   first.mutable_op_config()->mutable_tile_size_config()->add_kernel_bounds(3);
   const auto read = group_of(
       folder, module_tuning(small_module(), {first, tile_run({2}, 1), tile_run({0, 5}, 20, true), tile_run({}, 10)}));
-  EXPECT_EQ(read.skipped_runs, 1);  // a time of 1 ns is none
-  EXPECT_EQ(read.normalizer, 20);
-  EXPECT_EQ(read.runtimes, (std::vector<int64_t>{30, 20, 10}));
-  EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{1.5, 1.0, 0.5}));
+  // A time of 1 ns is none; times are relative to the default of 20 ns.
+  EXPECT_EQ(values(read.runtimes), (std::vector<double>{1.5, 1.0, 0.5}));
   std::vector<float> expected(72, 0.0f);  // products of empty lists are 0 here
   const auto set = [&](size_t at, std::vector<float> row) {
     std::ranges::copy(row, expected.begin() + static_cast<int64_t>(at));
   };
   set(0, {3, 0, 0, 0, 0, 0, 3, 3, 4, 8, 0, 0, 0, 0, 12, 32});
   set(24 + 8, {0, 5, 0, 0, 0, 0, 5, 0});
-  EXPECT_EQ(values(read.group.tile_features), expected);
+  EXPECT_EQ(values(read.tile_features), expected);
 }
 
 TEST(HloGroups, CandidatesThatNobodyMeasured) {
@@ -156,10 +150,8 @@ TEST(HloGroups, CandidatesThatNobodyMeasured) {
   auto failed = two;
   failed.set_error(true);
   const auto read = group_of(folder, module_tuning(small_module(), {one, failed, two}));
-  EXPECT_EQ(read.group.candidates, 2);
-  EXPECT_EQ(read.skipped_runs, 1);
-  EXPECT_FALSE(read.group.labelled());
-  EXPECT_EQ(read.normalizer, 1);
+  EXPECT_EQ(read.candidates, 2);
+  EXPECT_FALSE(read.labelled());
 }
 
 TEST(HloGroups, TuningDataLeavesModulesOut) {
@@ -191,40 +183,6 @@ TEST(HloGroups, ChangedFilesAreNoticed) {
   EXPECT_MESSAGE(testing::message_of<DataError>([&] { load_group(header); }));
 }
 
-TEST(HloConvert, FilesReadBackEqual) {
-  const Scratch folder;
-  const auto layout = write_file(
-      folder, module_tuning(small_module(), {layout_run({{{1, 0}}, {}}, 10), layout_run({{{0, 1}}, {{2}}}, 7)}, {4, 6}),
-      "layout.pb");
-  const auto tile =
-      write_file(folder,
-                 testing::tuning({module_tuning(small_module("a"), {tile_run({4}, 9, true), tile_run({2}, 6)}),
-                                  module_tuning(small_module("b"), {tile_run({4}, 3, true)})}),
-                 "tile.pb");
-  std::vector<std::filesystem::path> written;
-  const auto remember = [&](const HloConversion& done) { written.push_back(done.out); };
-  convert_hlo(layout, folder.path() / "out.npz", {}, remember);
-  convert_hlo(tile, folder.path() / "new/tiles", {}, remember);
-  EXPECT_EQ(written,
-            (std::vector<std::filesystem::path>{folder.path() / "out.npz", folder.path() / "new/tiles/tile_a.npz",
-                                                folder.path() / "new/tiles/tile_b.npz"}));
-  const auto expect_same = [](const Group& a, const Group& b) {
-    expect_equal_graphs(a.graphs, b.graphs);
-    EXPECT_EQ(values(a.layout.nodes), values(b.layout.nodes));
-    EXPECT_EQ(values(a.layout.rows), values(b.layout.rows));
-    EXPECT_EQ(values(a.layout.codes), values(b.layout.codes));
-    EXPECT_EQ(values(a.tile_features), values(b.tile_features));
-    EXPECT_EQ(values(a.runtimes), values(b.runtimes));
-    EXPECT_EQ(values(a.node_splits), values(b.node_splits));
-  };
-  expect_same(load(layout, CandidateKind::layout), load(written[0], CandidateKind::layout));
-  expect_same(load(tile, CandidateKind::tile, 0), load(written[1], CandidateKind::tile));
-  expect_same(load(tile, CandidateKind::tile, 1), load(written[2], CandidateKind::tile));
-
-  EXPECT_MESSAGE(testing::message_of<DataError>([&] { convert_hlo(tile, folder.path() / "one.npz", {}, remember); }));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "one.npz"));
-}
-
 }  // namespace
 
 // Real tuning data of TpuGraphs against the .npz files that others made of it.
@@ -232,16 +190,6 @@ TEST(HloConvert, FilesReadBackEqual) {
 namespace {
 
 std::filesystem::path tpugraphs() { return testing::data_dir() / "tpugraphs"; }
-
-/// The bytes of an .npz entry, header and all.
-std::string entry_bytes(const std::filesystem::path& file, const std::string& name) {
-  const ZipArchive archive(file);
-  const ZipEntry* entry = archive.find(name + ".npy");
-  EXPECT_NE(entry, nullptr) << name;
-  std::string bytes(entry == nullptr ? 0 : entry->size, '\0');
-  if (entry != nullptr) archive.open(*entry).read(bytes.data(), bytes.size());
-  return bytes;
-}
 
 /// The layouts of all nodes in one candidate.
 std::vector<int8_t> layouts_of(const Group& group, int64_t c) {
@@ -271,38 +219,8 @@ TEST(HloGolden, LayoutModuleEqualsThePublishedFile) {
     EXPECT_EQ(times[layouts_of(group, c)].count(group.runtimes[c]), 1u) << "candidate " << c;
 }
 
-TEST(HloGolden, ConvertedMembersEqualThePublishedOnes) {
-  FORETIME_NEEDS_DATA();
-  const testing::Scratch scratch;
-  const auto published = tpugraphs() / "npz/layout/xla/default/valid/unet_3d.4x4.bf16.npz";
-  const auto out = scratch.path() / "unet.npz";
-  convert_hlo(tpugraphs() / "pb/module_tuning_data_layout.pb", out, {}, [](const HloConversion& done) {
-    EXPECT_EQ(done.converted.skipped_runs, 10);
-    EXPECT_TRUE(done.converted.unknown_opcodes.empty());
-  });
-  for (const char* name : {"edge_index", "node_feat", "node_opcode", "node_config_ids", "node_splits"})
-    EXPECT_EQ(entry_bytes(out, name), entry_bytes(published, name)) << name;
-}
-
 TEST(HloGolden, TileModulesEqualFilesOfOthers) {
   FORETIME_NEEDS_DATA();
-  const testing::Scratch scratch;
-  size_t groups = 0;
-  convert_hlo(tpugraphs() / "pb/op_tuning_data.pb", scratch.path(), {}, [&](const HloConversion& done) {
-    const std::string prefix = "op_tuning_data_";
-    ASSERT_TRUE(done.name.starts_with(prefix));
-    const auto theirs = tpugraphs() / "npz/tile/xla/from_pb" / ("testdata_" + done.name.substr(prefix.size()) + ".npz");
-    for (const char* name :
-         {"node_feat", "node_opcode", "edge_index", "config_feat", "config_runtime", "config_runtime_normalizers"})
-      EXPECT_EQ(entry_bytes(done.out, name), entry_bytes(theirs, name)) << done.name << " " << name;
-    const Group expected = load(theirs, CandidateKind::tile), group = load(done.out, CandidateKind::tile);
-    expect_equal_graphs(done.converted.group.graphs, expected.graphs);
-    EXPECT_EQ(values(done.converted.group.tile_features), values(expected.tile_features));
-    EXPECT_EQ(values(done.converted.group.runtimes), values(expected.runtimes));
-    EXPECT_EQ(values(group.runtimes), values(expected.runtimes));
-    ++groups;
-  });
-  EXPECT_EQ(groups, 15u);
   const auto headers = list_groups({(tpugraphs() / "pb/op_tuning_data.pb").string()}, ".", CandidateKind::tile);
   ASSERT_EQ(headers.size(), 15u);
   for (const auto& header : headers) {
@@ -311,6 +229,14 @@ TEST(HloGolden, TileModulesEqualFilesOfOthers) {
     EXPECT_EQ(group.graphs.nodes(), header.nodes);
     EXPECT_EQ(group.graphs.edges(), header.edges);
     EXPECT_EQ(group.candidates, header.candidates);
+    const std::string prefix = "op_tuning_data_";
+    ASSERT_TRUE(group.name.starts_with(prefix));
+    const auto kernel = group.name.substr(prefix.size());
+    const Group expected =
+        load(tpugraphs() / "npz/tile/xla/from_pb" / ("testdata_" + kernel + ".npz"), CandidateKind::tile);
+    expect_equal_graphs(group.graphs, expected.graphs);
+    EXPECT_EQ(values(group.tile_features), values(expected.tile_features));
+    EXPECT_EQ(values(group.runtimes), values(expected.runtimes));
   }
 }
 

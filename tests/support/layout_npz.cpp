@@ -1,20 +1,20 @@
-#include "data/dataset/hlo_convert.h"
+#include "tests/support/layout_npz.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
+#include <string>
+#include <vector>
 
-#include <fmt/format.h>
 #include <zip.h>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/output_target.h"
 #include "data/files/npy.h"
 
-namespace foretime::data {
+namespace foretime::testing {
 namespace {
+
+using namespace data;
 
 /// The bytes of node_config_feat.npy, made as libzip asks for them.
 class ExpandedLayouts {
@@ -116,7 +116,7 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group, con
   for (const double runtime : group.runtimes) runtimes.push_back(std::llround(runtime));
 
   ExpandedLayouts layouts(group, codes);
-  NpzWriter archive(file, NpzCompression::fast, kGraphComment);  // the entries are large and repeat themselves
+  NpzWriter archive(file, NpzCompression::fast);  // the entries are large and repeat themselves
   archive.add("edge_index", {edges, 2}, edge_index, /*fortran_order=*/true);
   archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
   archive.add("node_opcode", {nodes}, graphs.node_types.span());
@@ -127,56 +127,4 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group, con
   archive.close();
 }
 
-void write_tile_npz(const std::filesystem::path& file, const Group& group, const std::vector<int64_t>& runtimes,
-                    int64_t normalizer) {
-  if (group.kind != CandidateKind::tile) throw DataError("{}: {}: not a tile group", file.string(), group.name);
-  const GraphBlock& graphs = group.graphs;
-  const int64_t nodes = graphs.nodes(), edges = graphs.edges();
-  std::vector<int64_t> edge_index;  // C order here: consumer and producer of each edge
-  for (int64_t e = 0; e < edges; ++e) {
-    edge_index.push_back(graphs.edge_target[e]);
-    edge_index.push_back(graphs.edge_source[e]);
-  }
-  NpzWriter archive(file, NpzCompression::deflated, kGraphComment);
-  archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
-  archive.add("node_opcode", {nodes}, graphs.node_types.span());
-  archive.add("edge_index", {edges, 2}, edge_index);
-  archive.add("config_feat", {group.candidates, kTileFeatures}, group.tile_features.span());
-  archive.add("config_runtime", {group.candidates}, runtimes);
-  archive.add("config_runtime_normalizers", {group.candidates}, std::vector<int64_t>(runtimes.size(), normalizer));
-  archive.close();
-}
-
-void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& out, const HloConvertOptions& options,
-                 const std::function<void(const HloConversion&)>& done) {
-  const HloFile file(in, options.message);
-  const auto groups = groups_of(file);
-  const bool to_folder = out.extension() != ".npz";
-  if (!to_folder && groups.size() > 1)
-    file.source().fail(
-        fmt::format("{} groups, but {} can hold one: name a folder instead", groups.size(), out.filename().string()));
-  const auto output_of = [&](const auto& module) { return to_folder ? out / (module.name + ".npz") : out; };
-  std::set<std::filesystem::path> outputs;
-  for (const auto& module : file.modules()) {
-    if (!skip_reason_of(file, module).empty()) continue;
-    expect_replaceable("", output_of(module), FileKind::graph, options.force, {in});
-    if (!outputs.insert(output_of(module)).second)
-      file.source().fail(fmt::format("found two modules {}, expected different names for their files", module.name));
-  }
-  if (to_folder) files().create_folders(out);
-  for (const auto& module : file.modules()) {
-    HloConversion conversion{
-        .name = module.name, .skip_reason = skip_reason_of(file, module), .out = {}, .converted = {}};
-    if (conversion.skip_reason.empty()) {
-      conversion.out = output_of(module);
-      conversion.converted = read_hlo_group(file, module, options.limits);
-      if (conversion.converted.group.kind == CandidateKind::tile)
-        write_tile_npz(conversion.out, conversion.converted.group, conversion.converted.runtimes,
-                       conversion.converted.normalizer);
-      else write_layout_npz(conversion.out, conversion.converted.group);
-    }
-    done(conversion);
-  }
-}
-
-}  // namespace foretime::data
+}  // namespace foretime::testing
