@@ -34,6 +34,7 @@
 #include "inference/bundle/bundle.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/no_descriptors.h"
+#include "tests/support/npz_writer.h"
 #include "tests/support/scratch.h"
 #include "worker/export/bundles.h"
 
@@ -142,7 +143,7 @@ TEST(FailingStorageOfArchives, AnEntryThatCannotBeReadIsNoBadData) {
   const testing::Scratch scratch;
   const auto path = scratch.path() / "some.npz";
   {
-    data::NpzWriter writer(path, data::NpzCompression::stored);
+    testing::NpzWriter writer(path, testing::NpzCompression::stored);
     writer.add("one", {1 << 14}, std::vector<double>(1 << 14));
     writer.close();
   }

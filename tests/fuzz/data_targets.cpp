@@ -17,7 +17,6 @@
 #include "data/dataset/records/record_pack.h"
 #include "data/dataset/table_pack.h"
 #include "data/files/file_form.h"
-#include "data/files/npy.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
 #include "data/frontends/ansor/records/record_reader.h"

@@ -25,16 +25,16 @@
 #include "base/index_range.h"
 #include "base/numbers.h"
 #include "data/dataset/group_files.h"
-#include "data/files/npy.h"
 #include "data/graphs/pruning.h"
 #include "inference/runtime/plan_matrices.h"
 #include "inference/scoring/model.h"
 #include "plans/plan_source.h"
+#include "tests/support/npz_writer.h"
 
 namespace foretime::inference {
 namespace {
 
-void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatrix& matrix) {
+void add_matrix(foretime::testing::NpzWriter& file, const std::string& name, const SparseMatrix& matrix) {
   std::vector<int64_t> row_ptr = {0}, columns;
   std::vector<float> values;
   for (int64_t r = 0; r < matrix.rows; ++r) {
@@ -87,7 +87,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
       if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);
     }
   }
-  data::NpzWriter out(file, data::NpzCompression::fast);
+  foretime::testing::NpzWriter out(file, foretime::testing::NpzCompression::fast);
   const auto rows = [](const auto& values, int64_t columns) {
     return std::vector{columns == 0 ? 0 : std::ssize(values) / columns, columns};
   };

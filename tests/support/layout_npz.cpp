@@ -9,7 +9,7 @@
 #include <zip.h>
 
 #include "base/error.h"
-#include "data/files/npy.h"
+#include "tests/support/npz_writer.h"
 
 namespace foretime::testing {
 namespace {

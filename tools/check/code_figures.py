@@ -130,12 +130,12 @@ def pages(tree):
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
 FIGURES = {
-    "lines": ("product lines of C++", 91027, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
+    "lines": ("product lines of C++", 90867, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1874, lambda tree: lines(tree, tree.product(".lua"))),
     "words": ("words in hand-written pages", 52607, lambda tree: words(tree, pages(tree))),
     "casts": (
         "lines with a static_cast",
-        329,
+        321,
         lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile("static_cast")),
     ),
     "row_bounds": ("expressions ptr[i] … ptr[i + 1]", 22, row_bounds),

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "data/dataset/group_files.h"
-#include "data/files/npy.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"

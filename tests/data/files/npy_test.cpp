@@ -14,13 +14,17 @@
 #include "data/graphs/schema.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
+#include "tests/support/npz_writer.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::data {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::format_npy_header;
 using ::testing::HasSubstr;
+using testing::NpzCompression;
+using testing::NpzWriter;
 
 std::string header_of(const std::string& dict, char version = 1) {
   std::string text = "\x93NUMPY";

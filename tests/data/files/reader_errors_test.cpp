@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/npy.h"
 #include "data/graphs/schema.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
+#include "tests/support/npz_writer.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::data {
@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::NpzCompression;
+using testing::NpzWriter;
 
 class ReaderErrors : public testing::ScratchTest {
  protected:

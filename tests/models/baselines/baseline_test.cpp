@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "bench/xgboost_rows.h"
-#include "data/files/npy.h"
 #include "metrics/metrics.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -16,6 +15,7 @@
 #include "models/graph/error.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
+#include "tests/support/npz_writer.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -147,7 +147,7 @@ TEST(BaselineRows, BadFilesAreNamed) {
   testing::Scratch scratch;
   const auto file = scratch.path() / "features.npz";
   const auto error = [&](std::vector<int64_t> ptr, std::vector<double> y, std::vector<int64_t> task) {
-    data::NpzWriter writer(file);
+    foretime::testing::NpzWriter writer(file);
     writer.add("X", {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
     writer.add("ptr", {static_cast<int64_t>(ptr.size())}, ptr);
     writer.add("y", {static_cast<int64_t>(y.size())}, y);
