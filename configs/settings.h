@@ -21,7 +21,6 @@ FORETIME_CHOICE(ConvolutionType, FORETIME_CONVOLUTIONS);
 FORETIME_CHOICE(ModelType, mlp, FORETIME_CONVOLUTIONS, stacked, residual_gcn, preactivated_gcn, tpgnn, statement_cost);
 FORETIME_CHOICE(Directions, apart, together);
 FORETIME_CHOICE(Aggregation, mean, max, sum);
-FORETIME_CHOICE(LargestEigenvalue, two, estimated);
 FORETIME_CHOICE(StatementInput, loops, accesses, statement, block, machine);
 FORETIME_CHOICE(ReadoutPart, mean, sum, max, normalized_sum, configurable_mean, configurable_sum, configurable_max,
                 configurable_normalized_sum, decision_mean, decision_sum, decision_normalized_sum);

@@ -117,8 +117,6 @@ STRUCT(AttentionSettings) {
 STRUCT(ChebnetSettings) {
   FIELD(int64_t, order, 3, at_least(1),
         "number of Chebyshev polynomials; a layer of order K passes messages K - 1 steps");
-  CHOICE(LargestEigenvalue, lambda_max, two,
-         "largest eigenvalue of the Laplacian: its bound 2, or estimated for each graph by power iteration");
 };
 
 STRUCT(StackedSettings) {

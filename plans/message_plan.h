@@ -22,10 +22,9 @@ FORETIME_CHOICE(Direction, in, out, both);
 ///   mean       1 / degree(v)
 ///   symmetric  1 / sqrt(degree(v) degree(u))
 ///   sender     1 / degree(u)
-///   laplacian  of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), for
-///              Chebyshev polynomials; λmax is the largest eigenvalue of L over each graph, by power iteration
-///   laplacian_of_two  the scaled Laplacian with the bound 2 in place of λmax: -D^-½ A D^-½
-FORETIME_CHOICE(EdgeNorm, sum, mean, symmetric, sender, laplacian, laplacian_of_two);
+///   laplacian_of_two  -1 / sqrt(degree(v) degree(u)): of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½
+///                     (Direction::both, no self loop), with the bound 2 in place of λmax, for Chebyshev polynomials
+FORETIME_CHOICE(EdgeNorm, sum, mean, symmetric, sender, laplacian_of_two);
 
 /// Describes one adjacency along which messages are sent (relation_matrix in plans/plan_source.h).
 struct RelationSpec {

@@ -39,47 +39,10 @@ double entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
     case EdgeNorm::sum: return 1.0;
     case EdgeNorm::mean: return 1.0 / received;
     case EdgeNorm::sender: return 1.0 / sent;
-    case EdgeNorm::symmetric:
-    case EdgeNorm::laplacian:
-    case EdgeNorm::laplacian_of_two: return 1.0 / std::sqrt(static_cast<double>(received) * sent);
+    case EdgeNorm::symmetric: return 1.0 / std::sqrt(static_cast<double>(received) * sent);
+    case EdgeNorm::laplacian_of_two: return -entry_weight(EdgeNorm::symmetric, received, sent);
   }
   return 0.0;
-}
-
-/// D^-½ A D^-½ → 2 / λ (I - D^-½ A D^-½) - I, λ of each row's graph.
-CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> graph_ptr) {
-  const int64_t nodes = symmetric.rows;
-  const std::vector<int64_t> whole = {0, nodes};
-  if (graph_ptr.empty()) graph_ptr = whole;
-  CsrMatrix result;
-  result.rows = result.cols = nodes;
-  result.row_ptr.push_back(0);
-  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
-    const auto own = entries_of(graph_ptr, g);
-    const int64_t first = own.first() - graph_ptr.front(), last = own.last() - graph_ptr.front();
-    const double scale = 2.0 / largest_laplacian_eigenvalue(symmetric, first, last);
-    for (int64_t v = first; v < last; ++v) {
-      bool placed = scale == 1.0;  // λ = 2: the diagonal is empty
-      const auto place = [&] {
-        result.columns.push_back(v);
-        result.values.push_back(scale - 1.0);
-        placed = true;
-      };
-      for (const int64_t e : entries_of(symmetric.row_ptr, v)) {
-        if (!placed && symmetric.columns[e] >= v) place();
-        const double value = -scale * symmetric.values[e];
-        if (symmetric.columns[e] == v && scale != 1.0) {  // a self loop: the diagonal entry exists
-          result.values.back() += value;
-          continue;
-        }
-        result.columns.push_back(symmetric.columns[e]);
-        result.values.push_back(value);
-      }
-      if (!placed) place();
-      result.row_ptr.push_back(result.columns.size());
-    }
-  }
-  return result;
 }
 
 void check_subset(const data::Group& group, const NodeSubset& subset) {
@@ -103,53 +66,11 @@ constexpr double kGrowth = 16;
 
 }  // namespace
 
-double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last) {
-  constexpr int kMost = 200;
-  constexpr double kClose = 1e-5;  // relative change between two steps
-  const size_t n = last - first;
-  std::vector<double> x(n), y(n);
-  // Any vector does that is not orthogonal to the eigenvector; this one has no symmetry that a graph could share.
-  for (size_t i = 0; i < n; ++i) x[i] = 1.0 + std::sin(12.9898 * (i + 1));
-  const auto normalize = [](std::vector<double>& v) {
-    double sum = 0;
-    for (const double value : v) sum += value * value;
-    for (double& value : v) value /= std::sqrt(sum);
-  };
-  if (n == 0) return 1.0;
-  normalize(x);
-  double eigenvalue = 0;
-  for (int i = 0; i < kMost; ++i) {
-    double rayleigh = 0;
-    for (size_t v = 0; v < n; ++v) {
-      double sum = x[v];
-      const auto row = first + v;
-      for (const int64_t e : entries_of(symmetric.row_ptr, row))
-        sum -= symmetric.values[e] * x[symmetric.columns[e] - first];
-      y[v] = sum;
-      rayleigh += x[v] * sum;
-    }
-    const bool close = std::abs(rayleigh - eigenvalue) <= kClose * rayleigh;
-    eigenvalue = rayleigh;
-    if (close || eigenvalue <= 0) break;
-    normalize(y);
-    std::swap(x, y);
-  }
-  return eigenvalue > 0 ? eigenvalue : 1.0;
-}
-
 CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int32_t> sources,
-                          std::span<const int32_t> targets, const RelationSpec& relation,
-                          std::span<const int64_t> graph_ptr) {
-  const bool laplacian = relation.norm == EdgeNorm::laplacian || relation.norm == EdgeNorm::laplacian_of_two;
-  if (laplacian) {
-    FORETIME_CHECK(relation.direction == Direction::both && !relation.self_loop,
-                   "a relation with the norm of a Laplacian: expected direction both and no self loop");
-    auto symmetric =
-        relation_matrix(first_node, nodes, sources, targets, {Direction::both, EdgeNorm::symmetric, false});
-    if (relation.norm == EdgeNorm::laplacian) return scaled_laplacian(symmetric, graph_ptr);
-    for (double& value : symmetric.values) value = -value;
-    return symmetric;
-  }
+                          std::span<const int32_t> targets, const RelationSpec& relation) {
+  FORETIME_CHECK(
+      relation.norm != EdgeNorm::laplacian_of_two || (relation.direction == Direction::both && !relation.self_loop),
+      "a relation with the norm of a Laplacian: expected direction both and no self loop");
   const size_t n = nodes;
   const int64_t loop = relation.self_loop ? 1 : 0;
   std::vector<int64_t> row_start(n + 1, loop);
@@ -213,8 +134,7 @@ std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, con
   auto topology = std::make_shared<GroupTopology>();
   for (const RelationSpec& relation : request.relations)
     topology->relations.push_back(relation_matrix(0, group.graphs.nodes(), group.graphs.edge_source.span(),
-                                                  group.graphs.edge_target.span(), relation,
-                                                  group.graphs.graph_ptr.span()));
+                                                  group.graphs.edge_target.span(), relation));
   return topology;
 }
 

@@ -20,18 +20,9 @@ namespace foretime::plans {
 /// Columns ascend within a row. Parallel edges become one entry with the sum of their values; degrees count each of the
 /// parallel edges, and the self loop. degree(v) counts the messages that v receives, degree(u) those that u sends, so
 /// that Direction::both gives the symmetric D^-1/2 (A + A^T + I) D^-1/2. A node without edges and self loop has an
-/// empty row, except in a scaled Laplacian, where it has a diagonal entry.
-///
-/// For EdgeNorm::laplacian each graph has a separate λmax: graph g holds the nodes from graph_ptr[g] - graph_ptr[0] on;
-/// an empty graph_ptr means one graph. Throws BrokenInvariant for a Laplacian of one direction or with a self loop.
+/// empty row. Throws BrokenInvariant for a Laplacian of one direction or with a self loop.
 CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int32_t> sources,
-                          std::span<const int32_t> targets, const RelationSpec& relation,
-                          std::span<const int64_t> graph_ptr = {});
-
-/// Returns the largest eigenvalue of I - S, where S is the block of `symmetric` with the rows [first, last); its
-/// columns must be in the same range, and its eigenvalues from -1 to 1. The result has about three correct digits and
-/// does not exceed the exact value. Returns 1 if S is zero or has no rows, or if the result would be 0.
-double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last);
+                          std::span<const int32_t> targets, const RelationSpec& relation);
 
 /// Holds the adjacency of all graphs of a group, as one block-diagonal matrix for each relation of a request. It is the
 /// same for all candidates and all weights of the model, so it is made once for a group and a request.

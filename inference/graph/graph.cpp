@@ -135,8 +135,7 @@ plans::PlanRequest parse_request(const Json& json) {
     request.relations.push_back({choice<plans::Direction>(relation, "direction"),
                                  choice<plans::EdgeNorm>(relation, "norm"), relation.at("self_loop")});
     const auto& last = request.relations.back();
-    const bool laplacian = last.norm == plans::EdgeNorm::laplacian || last.norm == plans::EdgeNorm::laplacian_of_two;
-    if (laplacian && (last.direction != plans::Direction::both || last.self_loop))
+    if (last.norm == plans::EdgeNorm::laplacian_of_two && (last.direction != plans::Direction::both || last.self_loop))
       throw BundleError(
           "graph: relations: a Laplacian of one direction or with self loops, "
           "expected both directions and no self loops");

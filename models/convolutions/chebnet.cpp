@@ -6,15 +6,13 @@ namespace foretime::models {
 
 /// Chebyshev spectral convolution (Defferrard et al., arXiv 1606.09375):
 ///   Σ_k<K T_k(L̃) x W_k + b, T_0 = x, T_1 = L̃ x, T_k = 2 L̃ T_(k-1) - T_(k-2),
-/// L̃ = 2 L / λmax - I the scaled Laplacian of the undirected graph, K model.chebnet.order. It spans K - 1 layers of the
-/// plan, since T_k reaches k steps: each T_k stands one level higher than the one before, and what comes from below
-/// goes up by each state's own. Parameters: terms.0.weight … terms.(K-1).weight, terms.0.bias.
+/// L̃ = L - I the Laplacian of the undirected graph, scaled with the bound 2 of its eigenvalues, K model.chebnet.order.
+/// It spans K - 1 layers of the plan, since T_k reaches k steps: each T_k stands one level higher than the one before,
+/// and what comes from below goes up by each state's own. Parameters: terms.0.weight … terms.(K-1).weight,
+/// terms.0.bias.
 Convolution chebnet(const configs::ModelSettings& settings, const InputSchema&) {
   const int64_t order = settings.chebnet.order;
   if (order < 1) throw ModelError("model.chebnet.order: {}, expected at least 1", order);
-  const auto norm = settings.chebnet.lambda_max == configs::LargestEigenvalue::estimated
-                        ? plans::EdgeNorm::laplacian
-                        : plans::EdgeNorm::laplacian_of_two;
   const auto build = [order, width = settings.hidden](GraphBuilder& b, const Messages& m) {
     std::vector<Linear> terms;
     for (int64_t k = 0; k < order; ++k)
@@ -31,7 +29,7 @@ Convolution chebnet(const configs::ModelSettings& settings, const InputSchema&) 
     }
     return b.activated(sum, m.slope);
   };
-  return {{{plans::Direction::both, norm, /*self_loop=*/false}}, order - 1, build};
+  return {{{plans::Direction::both, plans::EdgeNorm::laplacian_of_two, /*self_loop=*/false}}, order - 1, build};
 }
 
 }  // namespace foretime::models

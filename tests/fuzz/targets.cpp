@@ -44,7 +44,7 @@ const Names kWeightFields = {"weight",  "bias", "table",    "offset",         "s
 const Names kMatrixFields = {"matrix", "adjacency", "nodes"};
 const std::vector<double> kValues = {0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 6.0, 8.0, 255.0, 1e-9, 1e30, -1e30, 128.0, -128.0};
 const Names kDirections = {"in", "out", "both"};
-const Names kNorms = {"sum", "mean", "symmetric", "sender", "laplacian", "laplacian_of_two"};
+const Names kNorms = {"sum", "mean", "symmetric", "sender", "laplacian_of_two"};
 
 class Editor {
  public:

@@ -195,7 +195,7 @@ TEST(Bundle, NamesWhatIsWrongWithTheForm) {
   }
   EXPECT_MESSAGE(after([](Json& m) {
                    m["graph"]["request"]["relations"].push_back(
-                       {{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+                       {{"direction", "in"}, {"norm", "laplacian_of_two"}, {"self_loop", false}});
                  }),
                  "graph: relations");
   EXPECT_MESSAGE(after([](Json& m) { m["graph"]["embed"][0]["op"] = "explode"; }));

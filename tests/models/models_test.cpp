@@ -193,21 +193,6 @@ TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
   EXPECT_TRUE(torch::allclose(model->score_embedded(embedded, {0, 3}), scores.narrow(0, 0, 3), 1e-10, 1e-12));
 }
 
-/// The largest eigenvalue by power iteration is near the exact one, so scores are near the twin's.
-TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
-  for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
-    const auto group = testing::make_group(kind, "a", 34);
-    auto settings = settings_of_type("chebnet", kind);
-    const auto fixed =
-        fitted_model(settings, {&group})->score(plan_of(*fitted_model(settings, {&group}), {{&group, {0, 1, 2}}}));
-    settings.chebnet.lambda_max = configs::LargestEigenvalue::estimated;
-    const auto model = fitted_model(settings, {&group});
-    const auto found = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
-    EXPECT_TRUE(torch::allclose(found, testing::SlowModel(settings, *model).score(group, {0, 1, 2}), 1e-2, 1e-3));
-    EXPECT_FALSE(torch::allclose(found, fixed, 1e-6, 1e-8)) << "the eigenvalue does not matter";
-  }
-}
-
 TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 35);
   for (const auto* type : {"gcn", "gat", "sage_max", "chebnet"}) {

@@ -298,10 +298,7 @@ class SlowModel : SlowLayers {
     const auto identity = torch::eye(nodes, torch::kDouble);
     const auto laplacian = identity - root.unsqueeze(1) * both * root.unsqueeze(0);
     // With λmax = 2 a node without edges gets nothing: L̃ = L - I is -D^-½ A D^-½.
-    double largest = 2;
-    if (settings_.chebnet.lambda_max == configs::LargestEigenvalue::estimated)
-      largest = std::get<0>(torch::linalg_eigh(laplacian)).max().item<double>();
-    const auto scaled = 2 / largest * laplacian - identity;
+    const auto scaled = laplacian - identity;
     std::vector<torch::Tensor> terms = {x, scaled.matmul(x)};
     for (int64_t k = 2; k < settings_.chebnet.order; ++k)
       terms.push_back(2 * scaled.matmul(terms.back()) - terms[terms.size() - 2]);
