@@ -130,9 +130,9 @@ def pages(tree):
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
 FIGURES = {
-    "lines": ("product lines of C++", 90771, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
+    "lines": ("product lines of C++", 90728, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1874, lambda tree: lines(tree, tree.product(".lua"))),
-    "words": ("words in hand-written pages", 52596, lambda tree: words(tree, pages(tree))),
+    "words": ("words in hand-written pages", 52579, lambda tree: words(tree, pages(tree))),
     "casts": (
         "lines with a static_cast",
         321,
