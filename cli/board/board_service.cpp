@@ -204,7 +204,7 @@ Json BoardService::act(const std::string& body) {
 Json BoardService::make(const std::string& path, const Query& query) {
   if (path == "/api/board")
     return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", access_.actions}};
-  static const std::string kRunPaths[] = {"/api/runs", "/api/run", "/api/experiment", "/api/trace", "/api/rankings"};
+  static const std::string kRunPaths[] = {"/api/runs", "/api/run", "/api/experiment", "/api/rankings"};
   if (std::ranges::find(kRunPaths, path) != std::end(kRunPaths)) return answer_of_runs(path, query);
   static const std::string kQueuePaths[] = {"/api/queue",    "/api/agents", "/api/activity", "/api/sweep",
                                             "/api/overview", "/api/curves", "/api/job",      "/api/log"};
@@ -220,10 +220,7 @@ Json BoardService::answer_of_runs(const std::string& path, const Query& query) {
   const auto name = needed(query, "name");
   if (path == "/api/run") return show_run(runs_, name);
   if (path == "/api/experiment") return show_experiment(runs_, name);
-  if (path == "/api/rankings") return show_rankings(runs_, name);
-  TraceWindow window{.from = whole(query, "from", 0)};
-  if (const auto to = whole(query, "to", -1); to >= 0) window.to = to;
-  return show_trace(runs_, name, window);
+  return show_rankings(runs_, name);
 }
 
 Json BoardService::answer_of_job(const std::string& id) {

@@ -107,8 +107,6 @@ Json report_of_runs(const std::string& folder) {
     const auto query = percent_encoded(shown, "-_.!~*'()");  // JavaScript's encodeURIComponent
     auto run = show_run(root, name), rankings = show_rankings(root, name);
     run["name"] = rankings["name"] = shown;
-    if (std::ranges::find(run["files"], "trace.json") != run["files"].end())
-      answers["/api/trace?name=" + query] = show_trace(root, name, {});
     answers["/api/run?name=" + query] = std::move(run);
     answers["/api/rankings?name=" + query] = std::move(rankings);
     answers["runs"].push_back(shown);

@@ -227,14 +227,6 @@ static fs::path path_of(const fs::path& root, const std::string& name, const std
   return path;
 }
 
-Json show_trace(const fs::path& root, const std::string& name, const TraceWindow& window) {
-  const auto file = path_of(root, name, "trace.json");
-  Json json = {{"duration", 0},          {"from", 0}, {"to", 0}, {"rows", Json::array()}, {"names", Json::array()},
-               {"spans", Json::array()}, {"short", 0}};
-  read_marked(json, root, [&] { json = trace_of(root, file, window); });
-  return json;
-}
-
 std::function<std::string()> run_file(const fs::path& root, const std::string& name, const std::string& file) {
   constexpr size_t kPiece = 1 << 16;
   const std::shared_ptr<InputFile> opened = open_foreign(root, path_of(root, name, file), history::kMostMetrics);

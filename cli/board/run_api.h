@@ -6,7 +6,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/board/trace.h"
 #include "history/history.h"
 
 /// The board's view of run directories below the folder `root`. Names are paths below `root`, without symbolic links
@@ -26,9 +25,6 @@ nlohmann::json list_runs(const std::filesystem::path& root);
 nlohmann::json show_run(const std::filesystem::path& root, const std::string& name);
 /// Returns the tables and trials of an experiment (experiment_of). Throws server::HttpError for an unknown experiment.
 nlohmann::json show_experiment(const std::filesystem::path& root, const std::string& name);
-/// Returns the part `window` of a run's trace.json (trace_of); empty, with "damaged", if the file cannot be read.
-/// Throws server::HttpError for an unknown run and for one without this file.
-nlohmann::json show_trace(const std::filesystem::path& root, const std::string& name, const TraceWindow& window);
 /// Returns a function that returns the next piece of `file`, one of kRunFiles, at each call, and "" at the end. Throws
 /// server::HttpError for an unknown run or a missing file, and the errors of open_foreign, also above 4 GiB.
 std::function<std::string()> run_file(const std::filesystem::path& root, const std::string& name,

@@ -714,43 +714,17 @@ class BoardBrowserTest(ProgramTest):
 
     def check_profile(self, path):
         trace = json.loads((self.folder / "experiment/profiled/trace.json").read_text())["traceEvents"]
-        spans = [event for event in trace if event["ph"] == "X"]
-        first = min(event["ts"] for event in spans)
-        whole = max(event["ts"] + event["dur"] for event in spans) - first
         self.open(path)
-        self.one(".trace rect")
-        titles = lambda: self.browser.run(
-            "return [...document.querySelectorAll('.trace g title')].map((title) => title.textContent)"
-        )
-        longest = max(spans, key=lambda event: event["dur"])
-        self.assertTrue([title for title in titles() if title.startswith(longest["name"])])
+        longest = max((event for event in trace if event["ph"] == "X"), key=lambda event: event["dur"])
         self.assertIn(
             longest["name"], self.one("pre[aria-label='Where the time went of profiled']").get_attribute("textContent")
         )
-        # By dragging over the last quarter.
-        self.browser.run(
-            """const picture = document.querySelector('.trace'), box = picture.getBoundingClientRect(), at = (share) => ({clientX: box.left + box.width * share, clientY: box.top + 5, pointerId: 1, bubbles: true});
-            picture.setPointerCapture = () => {};
-            for (const [kind, share] of [['down', 0.75], ['move', 0.9], ['up', 1]]) picture.dispatchEvent(new PointerEvent('pointer' + kind, at(share)));"""
-        )
-        self.assertTrue(self.until(lambda: "span=" in self.browser.driver.current_url))
-        low = int(re.search(r"span=(\d+)-", self.browser.driver.current_url)[1])
-        self.assertTrue(0.6 * whole < low < 0.8 * whole, (low, whole))
-        self.click("figure[aria-label='Profile of profiled'] .saves button:nth-child(1)")
-        rows = self.rows_of(self.saved(".csv"))
-        late = [
-            event for event in spans if event["ts"] - first + event["dur"] >= low and event["dur"] * 2000 >= whole - low
-        ]
-        self.assertEqual(len(rows), len(late))
-        self.assertEqual({row["span"] for row in rows}, {event["name"] for event in late})
-        self.one(".trace").send_keys("\ue00c")  # Escape: all of it
-        self.assertTrue(self.until(lambda: "span=" not in self.browser.driver.current_url))
         self.click("a[download='trace.json']")
         self.assertEqual(json.loads(self.saved("trace.json"))["traceEvents"], trace)
         self.run_foretime("report", "experiment/profiled", "-o", "profile.html")
         self.browser.open((self.folder / "profile.html").as_uri())
-        self.assertTrue(self.until(lambda: self.all(".trace rect")), self.browser.errors())
-        self.assertEqual((self.text_of("h1"), self.browser.driver.title), ("Run profiled", "Run profiled – Foretime"))
+        self.assertTrue(self.until(lambda: self.text_of("h1") == "Run profiled"), self.browser.errors())
+        self.assertEqual(self.browser.driver.title, "Run profiled – Foretime")
         self.assertRegex(self.text_of(".name"), r"^Foretime [0-9.]+ report, \d{4}-\d\d-\d\d \d\d:\d\d UTC$")
         self.assertEqual(self.browser.errors(), [])
 

@@ -326,7 +326,6 @@ class BoardTest(ProgramTest):
             "/api/run?name=one",
             "/api/file?name=one&file=config.yaml",
             "/api/rankings?name=one",
-            "/api/trace?name=one",
             "/api/experiment?name=one",
             "/api/queue",
             "/api/agents",

@@ -118,7 +118,7 @@ class DamagedFilesTest(ProgramTest):
                         ):
                             if name != file:
                                 self.assertEqual(shown[part], whole[part])
-                        for path in ("/api/rankings", "/api/trace", "/api/experiment"):
+                        for path in ("/api/rankings", "/api/experiment"):
                             board.get(path, any_status=True, name="run")
                         for file in (
                             "config.yaml",

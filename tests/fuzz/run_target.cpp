@@ -214,7 +214,6 @@ std::string text_of(const jobs::PackedArtifact& packed) {
 void read_by_board(const fs::path& root, const std::string& run) {
   show([&] { return text_of(cli::show_run(root, run)); });
   show([&] { return text_of(cli::show_rankings(root, run)); });
-  show([&] { return text_of(cli::show_trace(root, run, {})); });
   show([&] { return text_of(cli::show_experiment(root, run)); });
   for (const std::string file : cli::kRunFiles)
     show([&] {

@@ -5,7 +5,7 @@ import {csvField, download, fileName, h, short, svg, time} from "./dom.js";
 const words = (x, y, text, attributes = {}) => svg("text", {x, y, ...attributes}, document.createTextNode(text));
 
 /** A drawing as a file: what the style sheet says stands in it. */
-export function pictureFile(title, picture) {
+function pictureFile(title, picture) {
   const copy = picture.cloneNode(true);
   const originals = [picture, ...picture.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
   originals.forEach((original, i) => {

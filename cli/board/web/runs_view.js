@@ -1,17 +1,16 @@
 // Run directories side by side.
 import {chartGrid} from "./charts.js";
-import {answers, get, h, numberCell, refocus, renew, say, settingCell, timeCell} from "./dom.js";
+import {answers, get, h, numberCell, renew, say, settingCell, timeCell} from "./dom.js";
 import {change, damageList, numberHead, settings, table} from "./parts.js";
 import {scatter} from "./plots.js";
-import {traceFigure} from "./trace.js";
 
 const METRICS = [["kendall_tau", "Kendall τ"], ["top1_slowdown", "top-1 slowdown"], ["top5_slowdown", "top-5 slowdown"]];
 
 export function runsView(main) {
-  const list = h("div"), charts = chartGrid(), more = chartGrid(), rest = h("details", {hidden: true}, h("summary", {}, "More measurements"), more.element), differences = h("div"), rankings = h("div"), profiles = h("div"), search = h("input", {type: "search", value: settings().get("with") ?? "", oninput: () => { change({with: search.value}); narrow(); }});
+  const list = h("div"), charts = chartGrid(), more = chartGrid(), rest = h("details", {hidden: true}, h("summary", {}, "More measurements"), more.element), differences = h("div"), rankings = h("div"), search = h("input", {type: "search", value: settings().get("with") ?? "", oninput: () => { change({with: search.value}); narrow(); }});
   const title = answers?.runs.length === 1 ? `Run ${answers.runs[0]}` : "Runs";
   if (answers) document.title = `${answers.runs.length === 1 ? title : answers.runs.join(", ")} – Foretime`;
-  main.replaceChildren(h("h1", {}, title), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, profiles, rest);
+  main.replaceChildren(h("h1", {}, title), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, rest);
   const chosen = () => (answers ? answers.runs : settings().getAll("run"));
   const fail = (error) => say(error.message, true);
   /** Chosen ones stay in sight. */
@@ -40,19 +39,6 @@ export function runsView(main) {
     rest.hidden = series.every(isFirst);
     for (const name of series) (isFirst(name) ? charts : more).show(name, runs.filter((run) => run.history[name]).map((run) => ({name: run.name, ...run.history[name]})));
     showRankings(ranked);
-    await showProfiles(runs.filter((run) => run.files.includes("trace.json")).map((run) => run.name));
-  };
-  /** All in the same window, so that they can be compared. */
-  const showProfiles = async (names) => {
-    const [from, to] = (settings().get("span") ?? "0-").split("-");
-    const choose = answers ? null : ({from: low, to: high}) => {
-      change({span: low === 0 && high === null ? "" : `${Math.round(low)}-${high === null ? "" : Math.round(high)}`});
-      showProfiles(names).catch(fail);
-    };
-    const figures = await Promise.all(names.map((name) => traceFigure(name, {from: Number(from), to: to ? Number(to) : null}, choose)));
-    const focused = profiles.contains(document.activeElement) ? document.activeElement : null;
-    profiles.replaceChildren(...(names.length > 0 ? [h("h2", {}, "Profile"), ...figures] : []));
-    if (focused) refocus(profiles, focused);
   };
   const showRankings = (ranked) => {
     const key = (group) => `${group.set}: ${group.group}`;
