@@ -13,6 +13,7 @@
 
 #include "cli/board/answers.h"
 #include "cli/board/queue_api.h"
+#include "cli/jobs/board.h"
 #include "server/http/http.h"
 
 namespace foretime::cli {
@@ -77,5 +78,9 @@ class BoardService : public server::HttpHandler {
   std::atomic<int> streams_{0};
   std::atomic<bool> draining_{false};
 };
+
+/// Runs `foretime report` for a run directory, a folder with at most 24 of them, an experiment, or a sweep or job.
+/// Writes the file and prints its name. Throws Error if the target is none of them or the file must not be replaced.
+void write_report(const ReportArguments& arguments);
 
 }  // namespace foretime::cli

@@ -1,5 +1,3 @@
-#include "cli/board/report.h"
-
 #include <algorithm>
 #include <cstring>
 #include <ctime>
@@ -140,8 +138,9 @@ Json report_of_queue(const ReportArguments& arguments) {
           {"/api/overview?id=" + id, queue.overview(id)}};
 }
 
-}  // namespace
-
+/// Returns one HTML file that needs no server: the board's styles and scripts with the answers that its page needs.
+/// `answers` is {"view": address of the page, PATH of a GET: its answer, …}. A Content-Security-Policy allows no other
+/// scripts than these. `subject` becomes the page's title.
 std::string report_page(const Json& answers, const std::string& subject) {
   const auto style = asset("/uplot.css") + asset("/style.css"), drawing = asset("/uplot.js"), pages = bundled();
   auto data = answers.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -168,6 +167,8 @@ std::string report_page(const Json& answers, const std::string& subject) {
               "</script>\n<script type=\"module\">" + pages + "</script>\n</body>");
   return page;
 }
+
+}  // namespace
 
 void write_report(const ReportArguments& arguments) {
   expect_replaceable("-o", arguments.output, FileKind::report, arguments.force, {arguments.target});

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/board/board_service.h"
-#include "cli/board/report.h"
 #include "cli/jobs/board.h"
 #include "cli/light/programs.h"
 #include "jobs/error.h"

@@ -14,13 +14,11 @@
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
 #include "jobs/agent/artifact_uploader.h"
-#include "jobs/agent/backlog.h"
 #include "jobs/agent/claim_schedule.h"
 #include "jobs/agent/failure_classifier.h"
 #include "jobs/agent/program_folder.h"
 #include "jobs/agent/queue_link.h"
-#include "jobs/agent/reaper.h"
-#include "jobs/agent/store_watch.h"
+#include "jobs/agent/queue_watch.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/hex_digest.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
@@ -71,6 +72,11 @@ class PublishedWakeUps final : public WakeUps {
 };
 
 }  // namespace
+
+Script script_of(std::string text) {
+  auto sha1 = hex_digest("SHA1", text);  // Redis names scripts so; nothing depends on its strength
+  return {std::move(text), std::move(sha1)};
+}
 
 RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, const Scripts& scripts)
     : client_(client), settings_(std::move(settings)), prefix_("{" + settings_.prefix + "}:"), scripts_(scripts) {}

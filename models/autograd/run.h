@@ -52,9 +52,6 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type);
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr);
 
-/// Returns the `kept_ptr` that top_nodes sets, which does not depend on scores.
-std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio);
-
 /// Evaluates the operation TopNodes: x [nodes, width], weight [width] → [kept nodes, width]. A node's score is s = x ·
 /// weight / |weight|; rows are multiplied by tanh(s). Replaces `graphs` by its kept nodes. The choice has no gradient.
 torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::Tensor& x, const torch::Tensor& weight,

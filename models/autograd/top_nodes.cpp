@@ -1,11 +1,13 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/Dispatch.h>
+
 #include "base/index_range.h"
 #include "models/autograd/autocast.h"
 #include "models/autograd/run.h"
-#include "models/autograd/top_nodes_gpu.h"
 #include "models/gpu/launch.h"
+#include "models/gpu/top_nodes_kernels.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -15,6 +17,14 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSmallestNorm = 1e-12;
 constexpr int64_t kWorthThreads = 8192;  // nodes
+
+/// Returns the `kept_ptr` that top_nodes sets, which does not depend on scores.
+std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio) {
+  std::vector<int64_t> kept_ptr = {0};
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
+    kept_ptr.push_back(kept_ptr.back() + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio));
+  return kept_ptr;
+}
 
 /// Returns the matrix [kept, nodes] with a single 1 in each row that selects the kept states, and its transpose.
 CsrTensor gather_of(const torch::Tensor& kept, int64_t nodes, torch::ScalarType row_ptr_type) {
@@ -54,6 +64,134 @@ GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::
                    .to(from.row_ptr.scalar_type());
   make_symmetric(to);
   return result;
+}
+
+// TopK pooling by the kernels of GPUs: results stay on the device, and the host waits for nothing.
+
+using gpu::for_each;
+
+gpu::GraphNodes bounds_of(const GraphBatch& graphs) {
+  return {graphs.device_ptr.data_ptr<int32_t>(), graphs.graph_of.data_ptr<int32_t>()};
+}
+
+gpu::MatrixRows rows_of_pooled(const CsrTensor& matrix) {
+  return {matrix.row_ptr.defined() ? matrix.row_ptr.data_ptr<int32_t>() : nullptr, matrix.columns.data_ptr<int32_t>()};
+}
+
+/// Holds the nodes that TopK pooling on a device keeps.
+struct NodeChoice {
+  torch::Tensor kept;    // [kept] int32, ascending
+  torch::Tensor stays;   // [nodes] int32: 1 if the node is kept, else 0
+  torch::Tensor before;  // [nodes + 1] int32: number of kept nodes before each node
+  GraphBatch left;       // graphs of the kept nodes, without their adjacency
+};
+
+/// Returns the matrix between kept nodes. Only the device knows its number of entries: there is room for all.
+CsrTensor restricted_on_gpu(const CsrTensor& from, const NodeChoice& choice, torch::ScalarType type) {
+  const auto numbers = choice.kept.options();
+  CsrTensor to;
+  to.rows = to.cols = choice.kept.size(0);
+  to.columns = torch::empty_like(from.columns);
+  to.values = torch::empty(from.columns.sizes(), numbers.dtype(type));
+  const auto counts = to.rows == 0 ? torch::zeros({1}, numbers) : torch::empty({to.rows + 1}, numbers);
+  AT_DISPATCH_FLOATING_TYPES(type, "restricted_on_gpu", [&] {
+    const gpu::Restriction<scalar_t> of{
+        rows_of_pooled(from), from.values.defined() ? from.values.data_ptr<scalar_t>() : nullptr,
+        choice.kept.data_ptr<int32_t>(), choice.stays.data_ptr<int32_t>(), choice.before.data_ptr<int32_t>()};
+    for_each(numbers.device(), gpu::KeptEntryCounts<scalar_t>{of, counts.data_ptr<int32_t>()}, to.rows);
+    to.row_ptr = torch::cumsum(counts, 0, torch::kInt);
+    for_each(numbers.device(),
+             gpu::KeptEntries<scalar_t>{of, to.row_ptr.data_ptr<int32_t>(), to.columns.data_ptr<int32_t>(),
+                                        to.values.data_ptr<scalar_t>()},
+             to.rows);
+  });
+  make_symmetric(to);
+  return to;
+}
+
+/// Chooses nodes of `graphs` by the rule of top_nodes, which also describes `scores` [nodes], `ratio` and `tie`.
+NodeChoice choose_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs) {
+  const auto device = scores.device();
+  const auto numbers = torch::dtype(torch::kInt).device(device);
+  const int64_t count = graphs.graphs(), nodes = graphs.nodes();
+  NodeChoice choice;
+  GraphBatch& left = choice.left;
+  left.graph_ptr = kept_pointers(graphs.graph_ptr, ratio);
+  left.device_ptr = torch::empty({count + 1}, numbers);
+  left.graph_of = torch::empty({left.nodes()}, numbers);
+  left.counts = torch::empty({count}, scores.options());
+  choice.kept = torch::empty({left.nodes()}, numbers);
+  choice.stays = torch::empty({nodes}, numbers);
+  choice.before = torch::empty({nodes + 1}, numbers);
+  const auto places = torch::empty({nodes}, numbers), spans = torch::empty({2, count}, numbers);
+  const auto sorted = torch::empty({nodes}, numbers.dtype(torch::kDouble));
+  const auto of = bounds_of(graphs);
+  int *kept_ptr = left.device_ptr.data_ptr<int32_t>(), *begin = spans.data_ptr<int32_t>(), *end = begin + count;
+  int* stays = choice.stays.data_ptr<int32_t>();
+  AT_DISPATCH_FLOATING_TYPES(scores.scalar_type(), "choose_nodes_on_gpu", [&] {
+    for_each(
+        device,
+        gpu::KeptPointers<scalar_t>{of.ptr, static_cast<int>(count), ratio, kept_ptr, left.counts.data_ptr<scalar_t>()},
+        count + 1);
+    for_each(device,
+             gpu::ScorePlaces<scalar_t>{of, scores.data_ptr<scalar_t>(), -kInfinity, places.data_ptr<int32_t>(),
+                                        sorted.data_ptr<double>()},
+             nodes);
+  });
+  for_each(device, gpu::TieSpans{of.ptr, kept_ptr, sorted.data_ptr<double>(), tie, begin, end}, count);
+  for_each(device, gpu::ChosenNodes{of, kept_ptr, places.data_ptr<int32_t>(), begin, end, stays}, nodes);
+  for_each(device,
+           gpu::KeptPlaces{of, static_cast<int>(nodes), static_cast<int>(left.nodes()), kept_ptr, stays,
+                           choice.before.data_ptr<int32_t>(), choice.kept.data_ptr<int32_t>(),
+                           left.graph_of.data_ptr<int32_t>()},
+           nodes + 1);
+  return choice;
+}
+
+/// Replaces `graphs` by the nodes of choose_nodes_on_gpu; returns the matrix [kept, nodes] that selects their states.
+CsrTensor keep_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs) {
+  auto choice = choose_nodes_on_gpu(scores, ratio, tie, graphs);
+  choice.left.adjacency = restricted_on_gpu(graphs.adjacency, choice, scores.scalar_type());
+  CsrTensor gather;
+  gather.rows = choice.kept.size(0);
+  gather.cols = graphs.nodes();
+  gather.columns = choice.kept;
+  gather.transposed_row_ptr = choice.before;
+  gather.transposed_columns = torch::arange(gather.rows, choice.kept.options());
+  graphs = std::move(choice.left);
+  return gather;
+}
+
+/// Computes symmetrically_normalized for graphs with this adjacency.
+CsrTensor symmetrically_normalized_on_gpu(const CsrTensor& adjacency) {
+  CsrTensor matrix = adjacency;
+  const auto numbers = torch::dtype(matrix.values.scalar_type()).device(matrix.columns.device());
+  matrix.values = torch::empty(matrix.columns.sizes(), numbers);
+  const auto roots = torch::empty({matrix.rows}, numbers);
+  AT_DISPATCH_FLOATING_TYPES(roots.scalar_type(), "symmetrically_normalized_on_gpu", [&] {
+    const auto rows = rows_of_pooled(adjacency);
+    const auto* values = adjacency.values.data_ptr<scalar_t>();
+    for_each(roots.device(), gpu::DegreeRoots<scalar_t>{rows, values, roots.data_ptr<scalar_t>()}, matrix.rows);
+    for_each(
+        roots.device(),
+        gpu::NormalizedValues<scalar_t>{rows, values, roots.data_ptr<scalar_t>(), matrix.values.data_ptr<scalar_t>()},
+        matrix.rows);
+  });
+  make_symmetric(matrix);
+  return matrix;
+}
+
+/// Computes pool_of; GraphBatch::counts must be defined.
+PoolTensors pool_of_on_gpu(const GraphBatch& graphs, torch::ScalarType type) {
+  CsrTensor members;
+  members.rows = graphs.graphs();
+  members.cols = graphs.nodes();
+  const auto places = torch::arange(members.cols + 1, graphs.device_ptr.options());
+  members.row_ptr = graphs.device_ptr;
+  members.columns = places.narrow(0, 0, members.cols);
+  members.transposed_row_ptr = places;
+  members.transposed_columns = graphs.graph_of;
+  return {{members}, graphs.counts.to(type).unsqueeze(1)};
 }
 
 /// Returns the result of choose_nodes_on_gpu as host memory.
@@ -124,13 +262,6 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
   pool.stages.push_back(members);
   pool.counts = counts.to(adjacency.values.options().dtype(type)).unsqueeze(1);
   return pool;
-}
-
-std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio) {
-  std::vector<int64_t> kept_ptr = {0};
-  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
-    kept_ptr.push_back(kept_ptr.back() + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio));
-  return kept_ptr;
 }
 
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,

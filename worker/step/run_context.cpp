@@ -2,23 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "configs/settings_error.h"
 #include "data/dataset/table_pack.h"
+#include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/machines.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
 #include "worker/state/device.h"
-#include "worker/step/machine_check.h"
 #include "worker/store/type_vectors.h"
 
 namespace foretime::worker {
@@ -69,6 +73,80 @@ void check_overlap(RunContext& run) {
     run.log.warn("{}", overlap);
   }
 }
+
+/// Checks that loop programs for training were packed for the machines that the bundle will describe (data.targets).
+/// Otherwise caches and rates would be guessed in training and measured when the bundle scores, or vice versa.
+class MachineCheck {
+ public:
+  /// Reads the files of data.targets. `columns` is the number of columns of node features. Throws
+  /// configs::SettingsError if a file is invalid, or if data.targets names files and data.format and
+  /// data.representation are not programs and loops; DataError if data.allowed_roots does not allow a file.
+  MachineCheck(const configs::Settings& settings, int64_t columns)
+      : has_machines_(settings.data.format == configs::DataFormat::programs &&
+                      settings.data.representation == configs::Representation::loops),
+        gpu_(data::are_gpu_columns(columns)),
+        log_(settings.model.features.log),
+        hardware_(data::machine_values(data::hardware_of(settings.data.hardware))) {
+    const auto& files = settings.data.targets;
+    if (const auto admit = sharding::allowed_roots_check(settings.data))
+      for (const auto& file : files) admit(std::filesystem::path(settings.data.root) / file);
+    const auto machines = data::read_machines(files, settings.data.root);
+    for (const auto& machine : machines.all()) {
+      names_.push_back(machine.name);
+      target_machines_.push_back(data::machine_values(machine.hardware));
+    }
+    if (files.empty() || has_machines_) return;
+    throw configs::SettingsError(
+        "data.targets: names machines ({}), which only programs as loop graphs depend on; "
+        "set data.format=programs and data.representation=loops, or leave data.targets out",
+        fmt::join(names_, ", "));
+  }
+
+  /// Returns whether a training group was packed for a machine of data.targets; false for other data than loop
+  /// programs. `features` are statistics of its node features. Throws DataError if it was packed for another machine,
+  /// unless that is a GPU, data.hardware or undescribed.
+  bool is_described(const data::GroupHeader& group, const data::ColumnStatistics& features) const {
+    if (!has_machines_) return false;
+    // The largest value of a column is that of its statements, or the 0 of other nodes.
+    const auto is = [&](const data::MachineValues& values) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double value = std::max<double>(0.0, values[i]), expected = log_ ? std::log1p(value) : value;
+        if (std::abs(features.maxima[data::LoopColumns::of_machine_alone[i]] - expected) > 1e-6 * (1.0 + expected))
+          return false;
+      }
+      return true;
+    };
+    if (std::ranges::any_of(target_machines_, is)) return true;
+    // What is known of a GPU without a file is known from its target, in training as when a bundle scores.
+    if (gpu_ || is(hardware_) || is(data::machine_values({}))) return false;
+    throw DataError(
+        "{}: {}: was packed for a machine that {}, so that a bundle of this run would guess its caches and rates; "
+        "name the files in data.targets that pack-records had as --targets "
+        "(or put what it had as --hardware into data.hardware)",
+        group.file.string(), group.name,
+        names_.empty() ? "data.targets does not name"
+                       : fmt::format("is none of data.targets ({})", fmt::join(names_, ", ")));
+  }
+
+  /// Throws configs::SettingsError if `groups`, the number of described groups of all ranks, is 0 although data.targets
+  /// names machines.
+  void require_described(double groups) const {
+    if (names_.empty() || groups > 0.0) return;
+    throw configs::SettingsError(
+        "data.targets: names machines ({}), but no group of data.train was packed with these files: "
+        "the model would learn from guesses and score by measurements; "
+        "pack the records with the same files (foretime data pack-records --targets), or leave data.targets out",
+        fmt::join(names_, ", "));
+  }
+
+ private:
+  bool has_machines_;                                 // data are loop programs, whose columns describe a machine
+  bool gpu_;                                          // programs are for GPUs
+  bool log_;                                          // statistics are of logarithms (model.features.log)
+  std::vector<std::string> names_;                    // names of the machines of data.targets
+  std::vector<data::MachineValues> target_machines_;  // values of the machines, in the order of `names_`
+  data::MachineValues hardware_;                      // values of data.hardware
+};
 
 }  // namespace
 
