@@ -12,6 +12,10 @@ find_package(ZLIB REQUIRED)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 # ISA-L inflates several times faster than zlib.
 pkg_check_modules(libisal REQUIRED IMPORTED_TARGET libisal)
+# xxHash is compiled into what includes it (base/checksum.h).
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+add_library(xxhash INTERFACE IMPORTED)
+target_include_directories(xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(METIS REQUIRED)

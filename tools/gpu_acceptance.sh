@@ -32,7 +32,7 @@ fail() {
 # Headers and shared libraries of the targets that FORETIME_ACCEPTANCE_ONLY builds, and protoc, pkgconf and mpirun.
 packages=(
   libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libspdlog-dev libspdlog1.10 nlohmann-json3-dev
-  zlib1g-dev zlib1g libisal-dev libisal2 libzip-dev libzip4 libbz2-1.0 liblzma5 libzstd1 libssl3
+  zlib1g-dev zlib1g libisal-dev libisal2 libxxhash-dev libzip-dev libzip4 libbz2-1.0 liblzma5 libzstd1 libssl3
   libopenblas-openmp-dev libopenblas0-openmp libgfortran5 libquadmath0
   libmetis-dev libmetis5 libsimdjson-dev libsimdjson14 libfasttext-dev libfasttext0 libboost1.74-dev
   libprotobuf-dev libprotobuf32 protobuf-compiler libprotoc32 pkgconf pkgconf-bin libpkgconf3

@@ -14,7 +14,7 @@ build_packages=(
   g++ cmake ninja-build pkg-config ccache git ca-certificates
   libtorch-dev libopenblas0-openmp libopenblas-dev libopenblas-openmp-dev
   libopenmpi-dev openmpi-bin
-  libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev
+  libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev libxxhash-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhiredis-dev libssl-dev libcurl4-openssl-dev redis-server libmetis-dev
   libfasttext-dev libxgboost-dev libboost-math-dev

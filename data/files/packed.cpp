@@ -24,7 +24,7 @@ namespace {
 
 template <class Record>
 uint64_t checksum_before_last_field(const Record& record) {
-  return checksum(std::as_bytes(std::span(&record, 1)).first(offsetof(Record, checksum)));
+  return checksum_of(std::as_bytes(std::span(&record, 1)).first(offsetof(Record, checksum)));
 }
 
 std::vector<std::string> split_ids(const Sections& sections) {
@@ -157,7 +157,7 @@ std::span<const std::byte> Sections::bytes(Section section, const char* field) c
   const SectionRecord& place = record_.sections[section];
   if (place.bytes == 0) return {};
   const auto bytes = mapping_->bytes(place.offset, place.bytes);
-  if (!verified_ && checksum(bytes) != place.checksum) fail(field, "wrong checksum, expected an undamaged file");
+  if (!verified_ && checksum_of(bytes) != place.checksum) fail(field, "wrong checksum, expected an undamaged file");
   return bytes;
 }
 

@@ -114,7 +114,7 @@ class Bytes {
   }
   uint64_t checksum_of_range(uint64_t offset, uint64_t size) const {
     if (offset > bytes_.size() || size > bytes_.size() - offset) return 0;
-    return checksum(std::as_bytes(std::span(bytes_.data() + offset, size)));
+    return checksum_of(std::span(bytes_.data() + offset, size));
   }
   std::string& text() { return bytes_; }
 

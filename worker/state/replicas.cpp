@@ -1,5 +1,7 @@
 #include "worker/state/replicas.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,7 @@ struct Replica {
   void add(const std::string& name, const torch::Tensor& tensor) {
     const auto host = tensor.detach().to(torch::kCPU).contiguous();
     names.push_back(name);
-    checksums.push_back(checksum({static_cast<const std::byte*>(host.data_ptr()), host.nbytes()}));
+    checksums.push_back(checksum_of(std::span(static_cast<const std::byte*>(host.data_ptr()), host.nbytes())));
   }
 };
 

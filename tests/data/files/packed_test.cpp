@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::make_group;
 using testing::message_of;
 
-uint64_t checksum_of_text(std::string_view text) { return checksum(std::as_bytes(std::span(text))); }
+uint64_t checksum_of_text(std::string_view text) { return checksum_of(std::span(text)); }
 
 TEST(Checksum, HasThePublishedValues) {
   EXPECT_EQ(checksum_of_text(""), 0xEF46DB3751D8E999U);
@@ -274,11 +274,11 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
       const bool inside = section.offset <= damaged.size() && section.bytes <= damaged.size() - section.offset;
       if (inside) section.checksum = checksum_of(std::span<const char>(damaged).subspan(section.offset, section.bytes));
     }
-    record.checksum = checksum(std::as_bytes(std::span(&record, 1)).first(offsetof(GroupRecord, checksum)));
+    record.checksum = checksum_of(std::as_bytes(std::span(&record, 1)).first(offsetof(GroupRecord, checksum)));
     std::memcpy(at, &record, sizeof record);
     preamble.directory_checksum =
         checksum_of(std::span<const char>(damaged).subspan(preamble.directory_offset, preamble.directory_bytes));
-    preamble.checksum = checksum(std::as_bytes(std::span(&preamble, 1)).first(offsetof(Preamble, checksum)));
+    preamble.checksum = checksum_of(std::as_bytes(std::span(&preamble, 1)).first(offsetof(Preamble, checksum)));
     std::memcpy(damaged.data(), &preamble, sizeof preamble);
     testing::write_text(file_, damaged);
     return message_of([&] { verify_packed(file_); });
