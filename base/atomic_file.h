@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 
 namespace foretime {
 
 /// Writes a file that others see either complete or not at all: bytes go to a temporary file in the same folder, which
 /// commit() syncs and renames. Without commit() the destructor removes that file. All functions here throw FileError.
-class AtomicFile {
+class AtomicFile : NoCopy {
  public:
   /// `remove` deletes the temporary files that killed writers of the same file have left, and locks the new temporary
   /// file, so that other processes do not delete it (base/partial_files.h). Meant for large files.
@@ -19,8 +20,6 @@ class AtomicFile {
 
   explicit AtomicFile(std::filesystem::path path, Leftovers old = Leftovers::keep);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   /// Returns the path of the temporary file: `path` with a suffix that ends in ".foretime-tmp".

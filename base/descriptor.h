@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "base/no_copy.h"
+
 namespace foretime {
 
 /// Owns a file descriptor and closes it.
@@ -29,7 +31,7 @@ class Descriptor {
 
 /// Blocks all signals of this thread during its lifetime, then restores the earlier mask. Used around a fork, so that
 /// the child does not run the parent's handlers before it has set its own mask.
-class BlockedSignals {
+class BlockedSignals : NoCopy {
  public:
   BlockedSignals() {
     sigset_t all;
@@ -37,8 +39,6 @@ class BlockedSignals {
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
 
  private:
   sigset_t before_;

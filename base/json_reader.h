@@ -7,6 +7,8 @@
 
 #include <simdjson.h>
 
+#include "base/no_copy.h"
+
 namespace foretime {
 
 /// Reads JSON from users and other programs, and reports the places of errors: `candidates.json: candidates[3]:
@@ -26,15 +28,13 @@ class JsonReader {
   Element parse(const std::string& text);
 
   /// Adds a part to the place that messages name, during its lifetime. `name` must live as long.
-  class Inside {
+  class Inside : NoCopy {
    public:
     /// The part is "NAME", or "NAME[INDEX]" if `index` is not negative.
     Inside(JsonReader& reader, std::string_view name, int64_t index = -1) : reader_(reader) {
       reader_.place_.push_back({name, index});
     }
     ~Inside() { reader_.place_.pop_back(); }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
 
    private:
     JsonReader& reader_;

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <span>
 
+#include "base/no_copy.h"
+
 namespace foretime {
 
 /// Maps a range of a file for reading.
@@ -13,14 +15,12 @@ namespace foretime {
 /// possibly inside a library. The first mapping installs a handler that reports the file and ends the process: with
 /// exit code kData for a file that was truncated, replaced or removed, with kStorage if its storage failed. A SIGBUS
 /// that concerns no mapped file goes to the earlier handler.
-class MappedFile {
+class MappedFile : NoCopy {
  public:
   /// Maps bytes `first` … `last` - 1, at least one, of the file that is open as `descriptor`, which may be closed
   /// afterwards. `path` is for messages. Throws FileError, also as StorageError or FileMemoryError.
   MappedFile(int descriptor, const std::filesystem::path& path, uint64_t first, uint64_t last);
   ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
 
   /// Asks the kernel to read the whole mapped range in advance; does not wait.
   void will_need() const;

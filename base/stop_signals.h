@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/no_copy.h"
+
 namespace foretime {
 
 /// Ignores SIGXFSZ (a file exceeds its size limit) and SIGPIPE (a pipe has no reader), so that such writes fail with an
@@ -13,7 +15,7 @@ void ignore_write_signals();
 ///
 /// The destructor of the last object restores the earlier actions. If the process was asked to end, it ignores the
 /// signals instead, so that a repeated one cannot end the process before it has returned its exit code.
-class StopSignals {
+class StopSignals : NoCopy {
  public:
   /// Handles a signal; must be async-signal-safe. `request` is the number of requests so far, this one included, from
   /// 1; a signal that counts as an earlier request has that request's number.
@@ -22,8 +24,6 @@ class StopSignals {
   /// Installs `handler`. The default one ends the process at a SIGINT (Ctrl-C) that is the second or a later request.
   explicit StopSignals(Handler handler = end_at_second_interrupt);
   ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
 
   /// Returns the number of the first signal since the first of the live objects was made; 0 if there was none.
   static int received();

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/no_copy.h"
+
 namespace foretime {
 
 /// Returns the number of threads for a process: `asked` if that is above 0, else the cores of the host divided by
@@ -10,12 +12,10 @@ namespace foretime {
 int64_t threads_to_use(int64_t asked, int64_t processes_on_host = 1);
 
 /// Limits OpenMP and OpenBLAS to one thread for calls of the current thread, during the lifetime of the object.
-class OneOpenMpThread {
+class OneOpenMpThread : NoCopy {
  public:
   OneOpenMpThread();
   ~OneOpenMpThread();
-  OneOpenMpThread(const OneOpenMpThread&) = delete;
-  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
 
  private:
   int before_;

@@ -4,12 +4,13 @@
 
 #include <cuda_runtime.h>
 
+#include "base/no_copy.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
 
 /// Implements StreamTimer by CUDA's events, in two pairs, since the GPU may be a step behind the host.
-class EventTimer final : public StreamTimer {
+class EventTimer final : public StreamTimer, NoCopy {
  public:
   /// Makes the events on the current GPU, which must be `gpu`.
   explicit EventTimer(int gpu) : gpu_(gpu) {
@@ -20,8 +21,6 @@ class EventTimer final : public StreamTimer {
     for (auto& pair : pairs_)
       for (auto& event : pair.events) cudaEventDestroy(event);
   }
-  EventTimer(const EventTimer&) = delete;
-  EventTimer& operator=(const EventTimer&) = delete;
 
   void begin() override {
     seconds();

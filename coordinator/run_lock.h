@@ -11,6 +11,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/no_copy.h"
 
 namespace foretime::coordinator {
 
@@ -34,15 +35,13 @@ struct LockTimes {
 /// releases it when the process ends. If another machine's kernel cannot be asked (NFS with `nolock` or `local_lock`),
 /// the modification time of run.lock counts, which the holder renews: the constructor waits, and takes over the lock of
 /// another machine if run.lock has not changed for LockTimes::stale.
-class RunLock {
+class RunLock : NoCopy {
  public:
   /// Makes the folder and takes the lock. Throws DirectoryInUse if another process holds the lock;
   /// configs::SettingsError if the folder cannot be made or written to, StorageError if the storage is the cause.
   explicit RunLock(const std::filesystem::path& folder, LockTimes times = {});
   /// Removes run.lock if it still belongs to this process.
   ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
   /// Opens run.lock and takes the kernel's lock, where there are such locks. Returns false if run.lock was removed

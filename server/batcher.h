@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_copy.h"
+
 namespace foretime::server {
 
 /// Holds the candidates of one request, in the list that its target scores.
@@ -48,14 +50,12 @@ class Target {
 
 /// Scores requests with a fixed number of threads. Requests for a target that joins them are scored in one call if they
 /// arrive within a window or while all threads are busy, so that the common work of a graph's candidates is done once.
-class Batcher {
+class Batcher : NoCopy {
  public:
   /// Starts the threads. A request waits `window` for others; calls of several have at most `most` candidates.
   Batcher(int64_t threads, std::chrono::microseconds window, int64_t most);
   /// Scores the waiting requests, and ends the threads.
   ~Batcher();
-  Batcher(const Batcher&) = delete;
-  Batcher& operator=(const Batcher&) = delete;
 
   /// Scores the work, possibly with other requests, and returns its result. Blocks until then. Throws the errors of
   /// scoring this work alone; other requests in the same call have no influence.

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/hex_digest.h"
 #include "base/json_reader.h"
+#include "base/no_copy.h"
 #include "base/numbers.h"
 #include "inference/scoring/ranking.h"
 
@@ -260,7 +261,7 @@ HttpResponse ok(const nlohmann::json& body) {
 }
 
 /// A place among so many; throws where all are taken.
-class Place {
+class Place : NoCopy {
  public:
   Place(std::atomic<int64_t>& taken, int64_t most) : taken_(taken) {
     if (taken_.fetch_add(1) < most) return;
@@ -269,19 +270,15 @@ class Place {
                     fmt::format("{} requests are running or waiting, which is the limit; try again", most)};
   }
   ~Place() { --taken_; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
 
  private:
   std::atomic<int64_t>& taken_;
 };
 
-class Turn {
+class Turn : NoCopy {
  public:
   explicit Turn(std::counting_semaphore<>& turns) : turns_(turns) { turns_.acquire(); }
   ~Turn() { turns_.release(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
 
  private:
   std::counting_semaphore<>& turns_;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/no_copy.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "cli/board/run_api.h"
@@ -128,15 +129,13 @@ TrialQuery trial_query(const std::map<std::string, std::string>& query) {
 
 /// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
 template <class Semaphore>
-class Place {
+class Place : NoCopy {
  public:
   explicit Place(Semaphore& places) : places_(places) {
     if (!places_.try_acquire_for(kPatience))
       throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
   }
   ~Place() { places_.release(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
 
  private:
   Semaphore& places_;

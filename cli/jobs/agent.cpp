@@ -13,6 +13,7 @@
 
 #include "base/duration.h"
 #include "base/logger/logger.h"
+#include "base/no_copy.h"
 #include "base/stop_signals.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -58,15 +59,13 @@ void stop_agent(int, int request) {
 }
 
 /// Signals reach the agent while this lives.
-class SignalsTo {
+class SignalsTo : NoCopy {
  public:
   explicit SignalsTo(jobs::Agent& agent) {
     running_agent = &agent;
     signals_.emplace(stop_agent);
   }
   ~SignalsTo() { running_agent = nullptr; }
-  SignalsTo(const SignalsTo&) = delete;
-  SignalsTo& operator=(const SignalsTo&) = delete;
 
  private:
   std::optional<StopSignals> signals_;

@@ -8,6 +8,7 @@
 
 #include <torch/types.h>
 
+#include "base/no_copy.h"
 #include "comm/algorithms/tree_sum.h"
 #include "comm/communicator.h"
 
@@ -20,7 +21,7 @@ namespace foretime::comm {
 /// `prepare` precedes the last backward only. A rank without work only calls prepare and finish. Calls in another order
 /// throw BrokenInvariant. A failure is thrown again by all later calls but take_unused and timing. A single rank sums
 /// nothing, and its calls are not checked.
-class GradientReducer {
+class GradientReducer : NoCopy {
  public:
   struct Parameter {
     std::string name;
@@ -31,8 +32,6 @@ class GradientReducer {
   GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
                   Wire wire = Wire::float32, Route route = Route::fastest);
   ~GradientReducer();
-  GradientReducer(const GradientReducer&) = delete;
-  GradientReducer& operator=(const GradientReducer&) = delete;
 
   /// Declares that the gradients of the next backward are final, so that this backward starts the buckets.
   void prepare();

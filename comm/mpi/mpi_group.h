@@ -12,6 +12,8 @@
 
 #include <mpi.h>
 
+#include "base/no_copy.h"
+
 namespace foretime::comm {
 
 /// Identifies one collective: `what` is its name, `sequence` its number in the common order of calls, from 1.
@@ -26,14 +28,12 @@ struct Call {
 /// notices of a rank's end. Messages use a separate MPI communicator, so that they cannot be confused with data, and
 /// need no collective to be in progress. A rank answers in serve(): while it waits in any collective, and in
 /// keep_alive(). A rank that computes, sleeps or is dead does not answer. All functions throw CommError if MPI fails.
-class PeerWatch {
+class PeerWatch : NoCopy {
  public:
   /// Takes ownership of `comm`, whose errors must come back as codes.
   explicit PeerWatch(MPI_Comm comm);
   /// Frees MPI's objects without communicating. Not allowed after a failure, because MPI may still write to the object.
   ~PeerWatch();
-  PeerWatch(const PeerWatch&) = delete;
-  PeerWatch& operator=(const PeerWatch&) = delete;
 
   /// Answers questions that have arrived with (`entered`, `action`), and records answers and notices. `works` means
   /// that this rank makes progress and does not wait.
@@ -97,14 +97,12 @@ class PeerWatch {
 /// communicate throw CommError if MPI fails, unless they are noexcept. After a failure MPI is not finalised, because
 /// MPI_Finalize would wait for ranks that may never come: the process returns its exit code from main, and mpirun ends
 /// the others with the code of the first rank that failed. The destructor does not communicate.
-class MpiGroup {
+class MpiGroup : NoCopy {
  public:
   /// Initialises MPI unless that is done. All ranks must call it. `timeout` is the limit of one collective. Throws
   /// CommError if MPI was finalised or allows one thread only.
   explicit MpiGroup(std::chrono::duration<double> timeout);
   ~MpiGroup();
-  MpiGroup(const MpiGroup&) = delete;
-  MpiGroup& operator=(const MpiGroup&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/no_copy.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/mpi/retained_buffers.h"
 
@@ -22,15 +23,13 @@ MPI_Datatype piece_type(MpiGroup& group, MPI_Datatype value, int count, int64_t 
 }  // namespace
 
 /// The stages of one collective that is under way. Later ones hold it while they may have to wait for its transfers.
-class MpiStages {
+class MpiStages : NoCopy {
  public:
   MpiStages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages, std::shared_ptr<MpiStages> previous)
       : channel_(std::move(channel)), call_(call), stages_(std::move(stages)), previous_(std::move(previous)) {
     for (const auto& stage : stages_.list) transfers_ += std::holds_alternative<Compute>(stage) ? 0 : 1;
     begin();
   }
-  MpiStages(const MpiStages&) = delete;
-  MpiStages& operator=(const MpiStages&) = delete;
 
   /// Goes on, after those before it, as far as it can without blocking. True when all stages are done.
   bool advance() {

@@ -8,6 +8,8 @@
 #include <mpi.h>
 #include <torch/types.h>
 
+#include "base/no_copy.h"
+
 namespace foretime::comm {
 
 /// Moves `value` to memory that is never freed, so that it lives until the process ends. Not thread-safe.
@@ -20,12 +22,10 @@ void keep_until_exit(T value) {
 /// Holds the requests of one collective and all memory that MPI reads or writes for them. A late peer may make MPI use
 /// this memory in any later call of the process. If an object is destroyed before its requests are done, as after a
 /// time-out, its memory is kept until the process ends.
-class RetainedBuffers {
+class RetainedBuffers : NoCopy {
  public:
   RetainedBuffers() : contents_(std::make_unique<Contents>()) {}
   ~RetainedBuffers();
-  RetainedBuffers(const RetainedBuffers&) = delete;
-  RetainedBuffers& operator=(const RetainedBuffers&) = delete;
 
   /// Keeps a tensor, which must own its memory (see `borrowed`).
   void keep(torch::Tensor tensor) { contents_->tensors.push_back(std::move(tensor)); }

@@ -10,6 +10,7 @@
 #include <nccl.h>
 #include <torch/types.h>
 
+#include "base/no_copy.h"
 #include "comm/mpi/mpi_group.h"
 
 namespace foretime::comm {
@@ -18,12 +19,10 @@ struct Enqueued;
 
 /// Holds NCCL's communicator and stream on one GPU. The communicator is non-blocking: a call may return before its work
 /// has reached the stream, and no other call may follow until idle() returns true.
-struct Gpu {
+struct Gpu : NoCopy {
   /// `index` is CUDA's number of the GPU. The caller sets `comm` and `stream`.
   Gpu(std::shared_ptr<MpiGroup> group, int index);
   ~Gpu();
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
 
   /// Makes this GPU the current one of this thread for good: going back to GPU 0 would make a context of 500 MiB there.
   void make_current();
@@ -62,12 +61,10 @@ struct Gpu {
 };
 
 /// Holds a CUDA event without timing on a GPU, which becomes current. Only streams of that GPU can record the event.
-class Event {
+class Event : NoCopy {
  public:
   explicit Event(Gpu& gpu);
   ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
   cudaEvent_t get() const { return event_; }
 
  private:

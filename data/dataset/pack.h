@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/no_copy.h"
 #include "data/files/packed.h"
 
 /// Packs many groups by several workers: each writes a part, a separate collection next to the final file, and the
@@ -32,12 +33,10 @@ class MemoryBudget {
   explicit MemoryBudget(uint64_t limit) : limit_(limit) {}  // bytes
 
   /// Holds bytes during its lifetime. The constructor waits until they are free, or until no other share is held.
-  class Share {
+  class Share : NoCopy {
    public:
     Share(MemoryBudget& budget, uint64_t bytes);
     ~Share();
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
 
    private:
     MemoryBudget& budget_;
@@ -72,15 +71,13 @@ struct PackOptions {
 /// Makes a collection in parts next to its file, one for each worker: threads of one process, or of several processes
 /// that see the same folder and are constructed with the same arguments except `process`. A process makes and removes
 /// the parts of workers process, process + processes, …. The first one removes files left by killed processes.
-class PackParts {
+class PackParts : NoCopy {
  public:
   /// Plans one part for each of `workers` workers. `token`, a number as text, distinguishes their names from those of
   /// another run that writes the same file. `process` is the index of this process among `processes`.
   PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
             const std::string& token, int64_t process = 0, int64_t processes = 1);
   ~PackParts();
-  PackParts(const PackParts&) = delete;
-  PackParts& operator=(const PackParts&) = delete;
 
   /// Writes one part: a collection of the given groups, in this order.
   using PartPacker = std::function<void(const std::filesystem::path& part, std::span<const int64_t> groups)>;

@@ -13,6 +13,7 @@
 
 #include "base/checksum.h"
 #include "base/files.h"
+#include "base/no_copy.h"
 
 namespace foretime::data {
 namespace {
@@ -50,12 +51,10 @@ void check_storage(const std::filesystem::path& path, zip_error_t* error) {
   if (is_storage_failure(code)) throw_file_error(path, "cannot be read", code);
 }
 
-class ZipError {
+class ZipError : NoCopy {
  public:
   ZipError() { zip_error_init(&error_); }
   ~ZipError() { zip_error_fini(&error_); }
-  ZipError(const ZipError&) = delete;
-  ZipError& operator=(const ZipError&) = delete;
   zip_error_t* get() { return &error_; }
 
  private:

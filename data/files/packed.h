@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
 #include "data/graphs/layout_coder.h"
@@ -48,13 +49,11 @@ int64_t verify_packed(const std::filesystem::path& file);
 
 /// Writes a collection; keeps no group in memory. The file appears under its name, complete and synced, when `finish`
 /// returns; until then an older file stays. All functions throw FileError, also as StorageError, if writing fails.
-class PackedWriter {
+class PackedWriter : NoCopy {
  public:
   /// `note` is stored with each group (packed_note).
   explicit PackedWriter(std::filesystem::path file, std::string note = "");
   ~PackedWriter();
-  PackedWriter(const PackedWriter&) = delete;
-  PackedWriter& operator=(const PackedWriter&) = delete;
 
   /// Adds a group. `fingerprint` is that of the source file, so that a packed group is recognised as the same data; 0
   /// computes one from the contents. Throws DataError for a group that validate_group refuses, that is of another kind

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/no_copy.h"
 #include "inference/kernels/dense_kernels.h"
 #include "inference/ops/operation.h"
 #include "inference/runtime/references.h"
@@ -84,12 +85,10 @@ class PlanMatrices;
 
 /// Runs a graph on the CPU. Any number of threads may use one Executor, each with a separate workspace. Matrix products
 /// use OpenBLAS and inference/kernels, with as many threads as OpenMP gives to the caller; libforetime allows one.
-class Executor {
+class Executor : NoCopy {
  public:
   /// Takes a graph with its weights, for `feature_count` columns of node_features. Throws as check_graph does.
   Executor(Graph graph, std::shared_ptr<const Weights> weights, int64_t feature_count);
-  Executor(const Executor&) = delete;
-  Executor& operator=(const Executor&) = delete;
 
   const Graph& graph() const { return graph_; }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "inference/kernels/sparse_kernels.h"
 #include "inference/runtime/context.h"
 
@@ -27,12 +28,10 @@ Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix&
 extern const char* const kAttentionMethods;
 
 /// Holds the entries of a matrix in the form that the kernels for attention read. Borrows the matrix.
-class Entries {
+class Entries : NoCopy {
  public:
   /// Throws BundleError if the matrix is identity or zero, which store no entries.
   Entries(const Run& run, const SparseMatrix& matrix);
-  Entries(const Entries&) = delete;
-  Entries& operator=(const Entries&) = delete;
 
   const EntryRows& rows() const { return rows_; }
   int64_t columns() const { return matrix_.columns; }

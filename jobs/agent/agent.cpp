@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
@@ -47,7 +48,7 @@ std::unique_ptr<ArtifactUploader> make_uploader(const AgentOptions& options, std
 }
 
 /// Removes old attempts now and then beside an agent's loop.
-class Cleaning {
+class Cleaning : NoCopy {
  public:
   Cleaning(const std::function<void(const std::function<bool()>& stop)>& clean, World& world) {
     if (!clean) return;
@@ -60,8 +61,6 @@ class Cleaning {
     ended_->store(true);
     if (background_) background_->wait_at_most(kLastClean);
   }
-  Cleaning(const Cleaning&) = delete;
-  Cleaning& operator=(const Cleaning&) = delete;
 
  private:
   std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);

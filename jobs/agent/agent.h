@@ -6,6 +6,7 @@
 
 #include <spdlog/logger.h>
 
+#include "base/no_copy.h"
 #include "jobs/agent/agent_options.h"
 #include "jobs/agent/world.h"
 
@@ -37,13 +38,11 @@ namespace foretime::jobs {
 /// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM if the job still
 /// runs after `stop_grace_seconds`. A job without a channel, or of another kind, gets SIGTERM at once. SIGKILL follows
 /// within 30 s.
-class Agent {
+class Agent : NoCopy {
  public:
   /// Calls completed(), which makes the run root, and throws its errors. Throws JobsError if a GPU is listed twice.
   Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log,
         World& world = real_world());
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
   /// Runs until request_stop() is called or, with until_empty, no job is left. Returns the number of jobs that ended
   /// here, without preempted attempts and errors. Rethrows the error if Redis refuses the first call. Throws
   /// RedisDataLost if no job is left because Redis lost jobs.

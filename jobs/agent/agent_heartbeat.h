@@ -9,6 +9,7 @@
 
 #include <spdlog/logger.h>
 
+#include "base/no_copy.h"
 #include "jobs/agent/world.h"
 #include "jobs/queue/queue.h"
 
@@ -41,14 +42,12 @@ class ReconnectTimer {
 
 /// Renews the leases of an agent on a background thread over a separate connection, so that a busy loop loses no lease.
 /// If the loop has not called tick() for a lease term, it hangs: renewal then stops, and other agents take its jobs.
-class Heartbeat {
+class Heartbeat : NoCopy {
  public:
   /// Starts the thread. `wake` is called when take_directives() has something to return.
   Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, std::function<void()> wake,
             World& world, spdlog::logger& log);
   ~Heartbeat();  // reports to the queue that the agent leaves, unless Redis is down
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
 
   void hold(const Lease& lease);     // renews a lease from now on
   void release(const Lease& lease);  // stops renewing a lease, and drops its directives

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 #include "jobs/agent/world.h"
 #include "jobs/artifacts/transfer.h"
 #include "jobs/queue/queue.h"
@@ -22,7 +23,7 @@ namespace foretime::jobs {
 /// Uploads checkpoints from run folders to the artifact store and fetches the artifacts that attempts need, on a
 /// background thread: no call waits for a store. Uploads the newest and the best checkpoint of each attempt that holds
 /// its lease, and retries after 1 to 20 s while the store is unreachable.
-class ArtifactUploader {
+class ArtifactUploader : NoCopy {
  public:
   static constexpr double kPatience = 120;      // seconds that the end of an attempt waits for the store
   static constexpr double kFetchPatience = 60;  // seconds that the start of an attempt waits for the store
@@ -33,8 +34,6 @@ class ArtifactUploader {
   ArtifactUploader(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores, std::string address,
                    std::function<void()> wake, World& world);
   ~ArtifactUploader();
-  ArtifactUploader(const ArtifactUploader&) = delete;
-  ArtifactUploader& operator=(const ArtifactUploader&) = delete;
 
   /// Returns whether artifacts are uploaded.
   bool stores() const { return !state_->address.empty(); }

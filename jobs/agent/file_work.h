@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 #include "jobs/agent/world.h"
 
 namespace foretime::jobs {
@@ -22,15 +23,13 @@ bool is_ready(const std::future<Value>& piece) {
 
 /// Runs the file work of one attempt on a separate thread, one piece after another. An agent's loop never waits for a
 /// piece: if storage hangs (an unreachable file server, a file system of the job), only this job hangs.
-class FileWork {
+class FileWork : NoCopy {
  public:
   static constexpr double kPatience = 120;  // seconds for one piece
 
   /// Starts the thread. `wake` is called, from any thread, when a piece has ended.
   FileWork(std::function<void()> wake, World& world);
   ~FileWork();  // drops pieces that have not begun; waits at most 0.05 s for the running one
-  FileWork(const FileWork&) = delete;
-  FileWork& operator=(const FileWork&) = delete;
 
   /// Adds a piece of work and returns its future at once. A piece may outlive the agent: `call` must own its data.
   template <class Call>

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/no_copy.h"
 #include "base/numbers.h"
 #include "base/read_input.h"
 #include "base/text.h"
@@ -23,7 +24,7 @@ struct CloseLibrary {
 };
 
 /// The part of NVML that lists devices. Its functions are looked up by name, because machines without GPUs lack it.
-class Nvml {
+class Nvml : NoCopy {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (!library_) return;
@@ -33,8 +34,6 @@ class Nvml {
     if (!started_) return;
     if (const auto shutdown = find<int()>("nvmlShutdown")) shutdown();
   }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
 
   /// Returns the GPUs; empty if NVML is missing or does not answer.
   std::optional<std::vector<Gpu>> list() const {

@@ -11,6 +11,7 @@
 
 #include <spdlog/logger.h>
 
+#include "base/no_copy.h"
 #include "jobs/agent/world.h"
 
 namespace foretime::jobs {
@@ -35,7 +36,7 @@ HostProbe command_probe(const std::string& text, double seconds);
 
 /// Watches which hosts of an agent answer. Jobs are started only on those hosts, and a job whose host has gone silent
 /// is not blamed for its failure. Checks every kInterval and on request, on a background thread.
-class HostWatch {
+class HostWatch : NoCopy {
  public:
   static constexpr double kInterval = 10, kPatience = 10;  // seconds; kPatience: limit for the answers of one check
 
@@ -43,8 +44,6 @@ class HostWatch {
   HostWatch(const std::vector<AgentHost>& hosts, HostProbe probe, std::function<void()> wake, World& world,
             spdlog::logger& log);
   ~HostWatch();
-  HostWatch(const HostWatch&) = delete;
-  HostWatch& operator=(const HostWatch&) = delete;
 
   /// Returns the hosts that did not answer in the last check, after the first check and if they have changed since the
   /// last call, and logs the change. Otherwise returns empty.

@@ -11,6 +11,7 @@
 #include <spdlog/logger.h>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/agent/world.h"
 #include "jobs/queue/job.h"
@@ -29,7 +30,7 @@ std::string find_trouble(Files& files, const AllowedRoots& roots);
 /// jobs in a row end within kSoon or by a storage failure, the agent also pauses and then tries a single job. The pause
 /// ends when that job succeeds or runs for longer than kSoon. A job that failed on another agent too says nothing about
 /// this machine; if half of the failures are of such jobs, the pause ends.
-class NodeHealth {
+class NodeHealth : NoCopy {
  public:
   static constexpr double kFresh = 5;   // age in seconds up to which a check counts for the start of a job
   static constexpr double kHangs = 30;  // seconds without an answer of the storage that count as trouble
@@ -41,8 +42,6 @@ class NodeHealth {
   NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
              World& world, spdlog::logger& log);
   ~NodeHealth();  // does not wait for hanging storage
-  NodeHealth(const NodeHealth&) = delete;
-  NodeHealth& operator=(const NodeHealth&) = delete;
 
   /// Returns whether a job may be claimed now: not before the first check has ended, and in a pause one trial job.
   bool may_claim(double now);

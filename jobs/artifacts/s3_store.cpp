@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/hex_digest.h"
+#include "base/no_copy.h"
 #include "base/text.h"
 #include "jobs/queue/artifact.h"
 #include "jobs/queue/job.h"
@@ -75,15 +76,13 @@ struct S3Store::Answer {
   bool too_long = false;
 };
 
-struct S3Store::Curl {
+struct S3Store::Curl : NoCopy {
   Curl() {
     static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
     handle = started ? curl_easy_init() : nullptr;
     if (handle == nullptr) throw StoreUnavailable("libcurl cannot be started");
   }
   ~Curl() { curl_easy_cleanup(handle); }
-  Curl(const Curl&) = delete;
-  Curl& operator=(const Curl&) = delete;
   CURL* handle;
 };
 

@@ -11,6 +11,7 @@
 #include <poll.h>
 
 #include "base/descriptor.h"
+#include "base/no_copy.h"
 #include "base/text.h"
 #include "jobs/progress/progress_message.h"
 #include "jobs/progress/tcp.h"
@@ -22,7 +23,7 @@ namespace foretime::jobs {
 
 /// The agent's end of the progress channel. It listens, and talks to one peer at a time, which must run as the same
 /// user or, over TCP, send the token. Invalid input is reported and never thrown.
-class ProgressReceiver {
+class ProgressReceiver : NoCopy {
  public:
   /// Limits for TCP peers that have not sent the token yet: the number of peers (the oldest is disconnected first), the
   /// bytes of a peer's first line, and the seconds that a peer has to send it.
@@ -35,8 +36,6 @@ class ProgressReceiver {
   explicit ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& listen_address = {},
                             std::string token = "");
   ~ProgressReceiver();
-  ProgressReceiver(const ProgressReceiver&) = delete;
-  ProgressReceiver& operator=(const ProgressReceiver&) = delete;
 
   const std::string& path() const { return path_; }  // path of the Unix socket
   /// Returns HOST:PORT; empty if this object does not listen on TCP.
@@ -77,15 +76,13 @@ class ProgressReceiver {
 
 /// The job's end of the progress channel, which only rank 0 opens. If the agent disappears, nothing is thrown: send()
 /// does nothing, or connects again if the channel uses TCP.
-class ProgressSender {
+class ProgressSender : NoCopy {
  public:
   /// Connects to FORETIME_PROGRESS, or if nobody listens there to FORETIME_PROGRESS_TCP, and sends hello. Returns null
   /// if FORETIME_PROGRESS is not set or empty, or, with a message on stderr, if nobody listens at either address.
   static std::unique_ptr<ProgressSender> from_environment();
   explicit ProgressSender(int socket);  // takes ownership of the descriptor
   ~ProgressSender();
-  ProgressSender(const ProgressSender&) = delete;
-  ProgressSender& operator=(const ProgressSender&) = delete;
 
   /// Sends a message, waiting at most about a second. A progress message is dropped while the agent does not read, or
   /// if the last one of its sort (with values or without) was sent less than kProgressInterval ago. Other messages are

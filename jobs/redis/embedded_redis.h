@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "base/no_copy.h"
 #include "jobs/redis/redis_url.h"
 #include "jobs/redis/store_record.h"
 
@@ -62,7 +63,7 @@ class EmbeddedFolder {
 /// - start.lock: held for moments by a user that looks for a guardian and starts one.
 ///
 /// The file `owner` names the machine of the guardian (embedded_owner.h). Server and guardian run in a new session.
-class EmbeddedRedis {
+class EmbeddedRedis : NoCopy {
  public:
   static constexpr double kLinger = 2, kPatience = 60;  // seconds
 
@@ -73,8 +74,6 @@ class EmbeddedRedis {
   /// object starts uses what is left, and a message on stderr names the missing data.
   explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = kLinger,
                          double patience_seconds = kPatience, bool accept_loss = false);
-  EmbeddedRedis(const EmbeddedRedis&) = delete;  // the destructor only releases users.lock
-  EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
 
   /// Starts the server again if its guardian was killed, and waits until it answers. Throws like the constructor.
   void ensure();

@@ -8,6 +8,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "base/no_copy.h"
 #include "jobs/redis/redis_url.h"
 
 namespace foretime::jobs {
@@ -34,14 +35,12 @@ class RedisTransport {
 
 /// One socket to Redis with a time limit for each command and reply and a size limit for each reply. hiredis connects
 /// and parses. It does not send and receive, since it raises SIGPIPE and starts its time limit again with every byte.
-class RedisConnection final : public RedisTransport {
+class RedisConnection final : public RedisTransport, NoCopy {
  public:
   /// Connects within `timeout`, which also limits each reply. `largest_reply` limits the bytes of a reply, both as
   /// received and as arrays in memory; a larger one throws RedisAnswerTooLarge.
   RedisConnection(const RedisUrl& url, std::chrono::milliseconds timeout, size_t largest_reply);
   ~RedisConnection() override;
-  RedisConnection(const RedisConnection&) = delete;
-  RedisConnection& operator=(const RedisConnection&) = delete;
 
   void send(const std::vector<Arguments>& calls) override;
   Reply receive(const std::string& command) override;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "base/no_copy.h"
 #include "jobs/redis/redis_url.h"
 
 namespace foretime::jobs {
@@ -11,15 +12,13 @@ namespace foretime::jobs {
 /// A private Redis server for a copy of the data of a run root's embedded Redis. It serves for reading while the
 /// original cannot be started because its file system is full or read-only. Copy and server live as long as this
 /// object, in a new folder in the system's folder for temporary files or in /dev/shm. The server refuses every write.
-class RedisCopy {
+class RedisCopy : NoCopy {
  public:
   /// Copies the data of `root`/.redis and starts the server. Throws RedisUnavailable if there are no data, they cannot
   /// be copied, or Redis is not installed or does not load them in a minute; RedisDataLost if data are missing; and
   /// RedisStorageError if a file cannot be read.
   explicit RedisCopy(const std::filesystem::path& root);
   ~RedisCopy();
-  RedisCopy(const RedisCopy&) = delete;
-  RedisCopy& operator=(const RedisCopy&) = delete;
 
   RedisUrl url() const { return {.socket = (folder_ / "redis.sock").string()}; }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/descriptor.h"
+#include "base/no_copy.h"
 
 namespace foretime::jobs {
 
@@ -28,7 +29,7 @@ struct ExitStatus {
 /// separate process group. When the command ends, on request, or when the agent is gone (its socket closes, also after
 /// SIGKILL), the supervisor kills the remaining processes until none is left, then ends. The command itself has
 /// PR_SET_PDEATHSIG, in case the supervisor is killed. There is no shell: execve gets `arguments`.
-class SupervisedProcess {
+class SupervisedProcess : NoCopy {
  public:
   struct Options {
     std::vector<std::string> arguments{};              // the first is searched in PATH unless it has a slash
@@ -42,8 +43,6 @@ class SupervisedProcess {
   /// the machine cannot start any (process limit, memory, disk). No process remains after an error.
   explicit SupervisedProcess(const Options& options);
   ~SupervisedProcess();  // kills the remaining processes and waits for them
-  SupervisedProcess(const SupervisedProcess&) = delete;
-  SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
   /// Returns the non-blocking read end of a pipe with stdout and stderr, which ends when no process lives.
   int output() const { return output_.get(); }

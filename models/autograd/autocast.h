@@ -2,18 +2,18 @@
 
 #include <torch/types.h>
 
+#include "base/no_copy.h"
+
 namespace foretime::models {
 
 /// Sets the type of this thread's matrix products on `device` for the duration of a scope: bfloat16 if `mixed` is true,
 /// else the type of the inputs, even within a mixed scope. LibTorch's autocast does so; its lists name the other
 /// affected operations. Parameters, gradients and sums over sparse rows (models/sparse) stay float32. The scope should
 /// contain the forward pass alone. Throws ModelError for a device other than cpu and cuda.
-class Autocast {
+class Autocast : NoCopy {
  public:
   Autocast(torch::Device device, bool mixed);
   ~Autocast();
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
 
  private:
   torch::DeviceType device_;
@@ -23,12 +23,10 @@ class Autocast {
 
 /// Allows or forbids, for the duration of a scope, that GPUs multiply float32 matrices as TF32 (11 significant bits of
 /// each factor, sums in float32). It affects all threads of the process, and backward.
-class Tf32Products {
+class Tf32Products : NoCopy {
  public:
   explicit Tf32Products(bool allowed);
   ~Tf32Products();
-  Tf32Products(const Tf32Products&) = delete;
-  Tf32Products& operator=(const Tf32Products&) = delete;
 
  private:
   bool before_;  // true if TF32 was allowed before the scope

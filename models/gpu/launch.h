@@ -7,6 +7,8 @@
 
 #include <torch/types.h>
 
+#include "base/no_copy.h"
+
 /// Runs kernel functors (*_kernels.h) for all items: on a GPU as kernels that NVRTC compiles, on the CPU in a loop.
 namespace foretime::gpu {
 
@@ -15,12 +17,10 @@ namespace foretime::gpu {
 bool uses_gpu_kernels(torch::Device device);
 
 /// Makes tensors on the CPU use these kernels for the duration of a scope, in all threads, so that tests run GPU code.
-class GpuKernelsOnCpu {
+class GpuKernelsOnCpu : NoCopy {
  public:
   GpuKernelsOnCpu();
   ~GpuKernelsOnCpu();
-  GpuKernelsOnCpu(const GpuKernelsOnCpu&) = delete;
-  GpuKernelsOnCpu& operator=(const GpuKernelsOnCpu&) = delete;
 };
 
 /// Returns how many kernels for_each has run in this process: on GPUs, and on the CPU only under GpuKernelsOnCpu.

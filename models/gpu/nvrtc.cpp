@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "base/no_copy.h"
 #include "models/graph/error.h"
 
 namespace foretime::gpu {
@@ -67,15 +68,13 @@ void check_driver(int result, const char* what) {
 }
 
 /// nvrtcProgram
-class Program {
+class Program : NoCopy {
  public:
   explicit Program(const char* source) {
     check_nvrtc(nvrtc()("nvrtcCreateProgram", &handle_, source, "kernels.cu", 0, nullptr, nullptr),
                 "nvrtcCreateProgram");
   }
   ~Program() { nvrtc()("nvrtcDestroyProgram", &handle_); }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
 
   template <class... Arguments>
   int operator()(const char* name, Arguments... arguments) const {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 #include "inference/graph/graph.h"
@@ -47,31 +48,25 @@ struct Linear {
 /// runtimes all use the graph. It includes dropout and other operations of training, which the export leaves out.
 /// Weights are drawn in the order of their declaration. Throws ModelError for operations that do not fit their inputs,
 /// and BrokenInvariant for a tensor name that is declared twice.
-class GraphBuilder {
+class GraphBuilder : NoCopy {
  public:
   GraphBuilder();
-  GraphBuilder(const GraphBuilder&) = delete;
-  GraphBuilder& operator=(const GraphBuilder&) = delete;
 
   /// Prefixes all names that are declared within a scope with `name` and a dot.
-  class Scope {
+  class Scope : NoCopy {
    public:
     Scope(GraphBuilder& builder, const std::string& name);
     ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
 
    private:
     GraphBuilder& builder_;
     size_t before_;  // length of the prefix outside of the scope
   };
   /// Makes all operations that are added within a scope compute in float32, also in mixed-precision training.
-  class FullPrecision {
+  class FullPrecision : NoCopy {
    public:
     explicit FullPrecision(GraphBuilder& builder) : builder_(builder), before_(std::exchange(builder.full_, true)) {}
     ~FullPrecision() { builder_.full_ = before_; }
-    FullPrecision(const FullPrecision&) = delete;
-    FullPrecision& operator=(const FullPrecision&) = delete;
 
    private:
     GraphBuilder& builder_;

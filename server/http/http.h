@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "server/http/limits.h"
 #include "server/http/listener.h"
 
@@ -57,13 +58,11 @@ class HttpHandler {
 /// Serves HTTP/1.1 on listeners until it is destroyed, with a thread for each connection. Refuses requests for other
 /// hosts and changes by web pages of other sites. Refuses bodies above limits.max_body (status 413), and those that
 /// would exceed limits.bodies times max_body for all requests together (503). Its threads inherit blocked signals.
-class HttpServer {
+class HttpServer : NoCopy {
  public:
   /// Starts serving. `handler` must outlive this object. Throws ListenError if a thread cannot be started.
   HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits);
   ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
 
   const std::vector<Listener>& listeners() const;
   /// Accepts no more connections. An open connection is closed after the answer to its running or next request.

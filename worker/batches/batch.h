@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include "base/no_copy.h"
 #include "comm/communicator.h"
 #include "configs/settings.h"
 #include "models/losses/losses.h"
@@ -77,14 +78,12 @@ torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector
 
 /// Computes the scores of a batch: WholeGraphs from all nodes, SegmentTraining from one live segment of each graph and
 /// past values of the others.
-class ForwardPass {
+class ForwardPass : NoCopy {
  public:
   /// Takes the plan request of `model`, and makes plans on `device`.
   ForwardPass(const models::CostModel& model, torch::Device device)
       : request_(model.plan_request()), options_(model.plan_tensor_options(device)) {}
   virtual ~ForwardPass() = default;
-  ForwardPass(const ForwardPass&) = delete;
-  ForwardPass& operator=(const ForwardPass&) = delete;
 
   const plans::PlanRequest& request() const { return request_; }
   torch::Device device() const { return options_.device; }

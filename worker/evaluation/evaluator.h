@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include "base/no_copy.h"
 #include "comm/communicator.h"
 #include "metrics/metrics.h"
 #include "models/losses/losses.h"
@@ -33,14 +34,12 @@ using metrics::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
 /// Switches a model to evaluation mode without gradients, and restores its mode at the end of the scope.
-class EvaluationMode {
+class EvaluationMode : NoCopy {
  public:
   explicit EvaluationMode(models::CostModel& model) : model_(model), was_training_(model.is_training()) {
     model_.eval();
   }
   ~EvaluationMode() { model_.train(was_training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
   models::CostModel& model_;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "comm/algorithms/gradient_reducer.h"
 #include "comm/communicator.h"
 
@@ -53,15 +54,13 @@ struct ProfileSnapshot {
 
 /// Records the activity of a rank's threads. Any thread may use it. Memory is bounded: the latest `limit` events are
 /// kept. Once there are kMaxTexts different names and details, spans with a new detail are recorded without it.
-class Profiler {
+class Profiler : NoCopy {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kMaxEvents = 100000;
   static constexpr size_t kMaxTexts = 4096;
 
   explicit Profiler(size_t limit = kMaxEvents);
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
 
   /// Begins a span of the calling thread, inside the thread's open spans. ProfileSpan calls it and end().
   void begin(std::string_view name, std::string_view detail = {});
@@ -109,14 +108,12 @@ class Profiler {
 };
 
 /// Records a span from the construction to the call of end() or the destruction. Does nothing if `profiler` is null.
-class ProfileSpan {
+class ProfileSpan : NoCopy {
  public:
   ProfileSpan(Profiler* profiler, std::string_view name, std::string_view detail = {}) : profiler_(profiler) {
     if (profiler_ != nullptr) profiler_->begin(name, detail);
   }
   ~ProfileSpan() { end(); }
-  ProfileSpan(const ProfileSpan&) = delete;
-  ProfileSpan& operator=(const ProfileSpan&) = delete;
   void end() {
     if (profiler_ != nullptr) std::exchange(profiler_, nullptr)->end();
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/no_copy.h"
 #include "configs/settings.h"
 #include "models/model.h"
 #include "worker/state/optimizer.h"
@@ -52,12 +53,10 @@ std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSetti
 
 /// Replaces a model's parameters and buffers by the average, and restores them bit for bit in the destructor. Does
 /// nothing if `average` is null or no step has counted. The model must not be trained meanwhile.
-class AveragedWeights {
+class AveragedWeights : NoCopy {
  public:
   AveragedWeights(models::CostModel& model, const WeightAverage* average);
   ~AveragedWeights();
-  AveragedWeights(const AveragedWeights&) = delete;
-  AveragedWeights& operator=(const AveragedWeights&) = delete;
 
  private:
   NamedTensors model_tensors_;  // tensors of the model

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/no_copy.h"
 #include "base/stop_signals.h"
 #include "configs/load.h"
 #include "models/gpu/launch.h"
@@ -62,7 +63,7 @@ std::atomic<bool> was_continued = false;
 /// Asks for a checkpoint every checkpoint.every_minutes, by rank 0's clock, and when a rank of several gets SIGCONT:
 /// that is what mpirun sends first when it ends its ranks, a second before SIGTERM or, when it is signalled twice, a
 /// second before SIGKILL. All ranks hear of it with the sums of the step.
-class CheckpointClock final : public TrainingListener {
+class CheckpointClock final : public TrainingListener, NoCopy {
  public:
   CheckpointClock(const RunContext& run, const RunCheckpoints& checkpoints)
       : seconds_(run.root() ? 60 * run.settings.checkpoint.every_minutes : 0), checkpoints_(checkpoints) {
@@ -70,8 +71,6 @@ class CheckpointClock final : public TrainingListener {
     if (run.comm.size() > 1) std::signal(SIGCONT, [](int) { was_continued = true; });
   }
   ~CheckpointClock() override { std::signal(SIGCONT, SIG_DFL); }
-  CheckpointClock(const CheckpointClock&) = delete;
-  CheckpointClock& operator=(const CheckpointClock&) = delete;
   bool checkpoint_requested() override {
     return was_continued.exchange(false) || (seconds_ > 0 && checkpoints_.seconds_since_save() >= seconds_);
   }

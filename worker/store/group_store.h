@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "configs/settings.h"
 #include "data/dataset/group_files.h"
 #include "data/graphs/group.h"
@@ -67,14 +68,12 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
 /// Holds the groups of one rank and opens each at its first use: a packed group is mapped and checked, an .npz is read.
 /// Groups stay open until the store is destroyed; the kernel can reclaim the memory of mapped groups. Any thread may
 /// call the functions, except prepare_plans and read_ahead, which one thread calls.
-class GroupStore {
+class GroupStore : NoCopy {
  public:
   /// Makes a store for these dataset entries. Opens none. Throws data::DataError if official indices are out of range.
   GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   ~GroupStore();
-  GroupStore(const GroupStore&) = delete;
-  GroupStore& operator=(const GroupStore&) = delete;
 
   /// Returns the group of one of entries(), opened at the first call. The reference is valid as long as the store.
   /// Throws, at every call, data::DataError if the group is damaged or divide_candidates throws; StorageError.

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/index_range.h"
+#include "base/no_copy.h"
 #include "base/numbers.h"
 #include "base/read_input.h"
 #include "data/graphs/pruning.h"
@@ -49,15 +50,13 @@ void grow(const Neighbours& neighbours, const GraphBlock& graphs, int32_t at, in
 }
 
 /// A file in memory, which libfasttext can open by its name: it reads its input from files only.
-class MemoryFile {
+class MemoryFile : NoCopy {
  public:
   MemoryFile() : descriptor_(memfd_create("foretime-walks", MFD_CLOEXEC)) {
     if (descriptor_ < 0)
       throw DataError("node-type embeddings: found no file in memory for the text of walks: {}", std::strerror(errno));
   }
   ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
   std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
 
  private:
