@@ -13,11 +13,8 @@ namespace foretime {
 LockState try_to_lock(int file) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
-  while (::fcntl(file, F_OFD_SETLK, &whole) != 0) {
-    if (errno == EINTR) continue;
-    return errno == EAGAIN ? LockState::held : LockState::unknown;  // EACCES: a rule of the system forbids it
-  }
-  return LockState::taken;
+  if (TEMP_FAILURE_RETRY(::fcntl(file, F_OFD_SETLK, &whole)) == 0) return LockState::taken;
+  return errno == EAGAIN ? LockState::held : LockState::unknown;  // EACCES: a rule of the system forbids it
 }
 
 bool is_shared(int file) {

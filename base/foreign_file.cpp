@@ -61,8 +61,7 @@ class RealInputFile final : public InputFile {
   size_t read(std::span<char> buffer) override {
     size_t filled = 0;
     while (filled < buffer.size()) {
-      const ssize_t got = ::read(file_.get(), buffer.data() + filled, buffer.size() - filled);
-      if (got < 0 && errno == EINTR) continue;
+      const ssize_t got = TEMP_FAILURE_RETRY(::read(file_.get(), buffer.data() + filled, buffer.size() - filled));
       if (got < 0) throw_file_error(path_, "cannot be read: read", errno);
       if (got == 0) break;
       filled += got;

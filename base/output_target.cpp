@@ -35,8 +35,7 @@ Ends ends_of(const fs::path& file) {
   struct stat status {};
   const auto read = [&](int64_t offset) {
     std::string text(kEndBytes, '\0');
-    ssize_t got = -1;
-    while ((got = ::pread(opened.get(), text.data(), text.size(), offset)) < 0 && errno == EINTR) continue;
+    const ssize_t got = TEMP_FAILURE_RETRY(::pread(opened.get(), text.data(), text.size(), offset));
     if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
     text.resize(std::max<ssize_t>(got, 0));
     return text;

@@ -30,9 +30,7 @@ std::string read_input(const std::filesystem::path& file, uint64_t most) {
 std::string first_bytes(const std::filesystem::path& file, size_t bytes) {
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string text(bytes, '\0');
-  ssize_t got = -1;
-  if (opened.get() >= 0)
-    while ((got = ::read(opened.get(), text.data(), text.size())) < 0 && errno == EINTR) continue;
+  const ssize_t got = opened.get() < 0 ? -1 : TEMP_FAILURE_RETRY(::read(opened.get(), text.data(), text.size()));
   if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
   text.resize(std::max<ssize_t>(got, 0));
   return text;

@@ -142,6 +142,12 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
   return best;
 }
 
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  if (what.empty()) return;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+}
+
 std::string shell_word(std::string_view text) {
   if (!text.empty() && has_only_letters_digits_and("_./:=@%+,-", text)) return std::string(text);
   std::string word = "'";

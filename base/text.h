@@ -57,6 +57,9 @@ std::string lower_case(std::string_view text);
 /// Returns `text` as in URLs: each byte other than ASCII letters, digits and the characters of `plain` becomes %XX.
 std::string percent_encoded(std::string_view text, std::string_view plain);
 
+/// Replaces each `what` in `text`; nothing if `what` is empty.
+void replace_all(std::string& text, std::string_view what, std::string_view with);
+
 /// Returns `text` as one word of a POSIX shell's command, in quotes if it needs them.
 std::string shell_word(std::string_view text);
 

@@ -21,6 +21,7 @@
 #include "base/process.h"
 #include "base/read_input.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/command_line/model_commands.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
@@ -44,9 +45,8 @@ void advice(const std::string& text) { print_folded(fmt::format("{:<10}   -> {}\
 
 /// Returns the shortened output of redis-server --version; "of unknown version" for any other output.
 std::string version_of(const std::string& program) {
-  std::string quoted = "'";
-  for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(::popen((quoted + "' --version").c_str(), "r"), &::pclose);
+  const auto command = shell_word(program) + " --version";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(::popen(command.c_str(), "r"), &::pclose);
   std::array<char, 200> text{};
   if (!said || std::fgets(text.data(), text.size(), said.get()) == nullptr) return "of unknown version";
   const std::string_view answer(text.data());  // Redis server v=7.0.15 sha=…

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <sched.h>
 
+#include "base/machine/machine.h"
 #include "base/numbers.h"
 #include "base/process.h"
 #include "base/read_input.h"
@@ -171,11 +171,7 @@ CgroupLimits read_cgroup_limits(const std::string& memberships, const fs::path& 
 TaskView view_of_this_task() {
   TaskView view;
   view.host = host_name();
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-      if (CPU_ISSET(cpu, &cores)) view.cpus.push_back(cpu);
+  view.cpus = usable_cpus();
   std::error_code unknown;
   for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", unknown)) {
     const auto name = entry.path().filename().string();

@@ -55,8 +55,7 @@ struct Holder {
 /// cannot be read, since it may name a living holder.
 std::optional<Holder> holder_in(const fs::path& lock, int file) {
   std::array<char, 4096> text{};
-  ssize_t size = 0;
-  while ((size = ::pread(file, text.data(), text.size(), 0)) < 0 && errno == EINTR) continue;
+  const ssize_t size = TEMP_FAILURE_RETRY(::pread(file, text.data(), text.size(), 0));
   if (size < 0) fail(lock, "cannot be read", errno);
   const auto json = Json::parse(text.data(), text.data() + size, nullptr, false);
   if (!json.is_object()) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "base/machine/machine.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <sstream>
@@ -72,11 +73,10 @@ CacheSizes read_caches(const fs::path& folder) {
 
 std::vector<int> usable_cpus() {
   std::vector<int> cpus;
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {0};
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &usable)) cpus.push_back(cpu);
+  std::array<cpu_set_t, 16> usable{};  // Linux has at most 8192 CPUs, and a cpu_set_t 1024
+  if (sched_getaffinity(0, sizeof usable, usable.data()) != 0) return {0};
+  for (int cpu = 0; cpu < CPU_SETSIZE * std::ssize(usable); ++cpu)
+    if (CPU_ISSET_S(cpu, sizeof usable, usable.data())) cpus.push_back(cpu);
   return cpus;
 }
 

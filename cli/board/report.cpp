@@ -145,7 +145,7 @@ std::string report_page(const Json& answers, const std::string& subject) {
   const auto style = asset("/uplot.css") + asset("/style.css"), drawing = asset("/uplot.js"), pages = bundled();
   auto data = answers.dump(-1, ' ', false, Json::error_handler_t::replace);
   // Nothing in it ends the element that holds it.
-  for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
+  replace_all(data, "<", "\\u003c");
   auto page = asset("/index.html");
   replace(page, "<link rel=\"stylesheet\" href=\"/uplot.css\">\n", std::string(kReportMark) + "\n");
   replace(page, "<link rel=\"stylesheet\" href=\"/style.css\">", "<style>" + style + "</style>");

@@ -55,8 +55,7 @@ File::File(const std::filesystem::path& path)
 void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) const {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor(), at, bytes, offset);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = TEMP_FAILURE_RETRY(::pread(descriptor(), at, bytes, offset));
     if (got < 0 && is_storage_failure(errno)) throw_file_error(path_, fmt::format("{} cannot be read", field), errno);
     if (got < 0) fail(field, "{}", std::strerror(errno));
     if (got == 0) fail(field, "file ends at byte {}, expected {} more", offset, bytes);

@@ -5,12 +5,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/machine/machine.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "jobs/agent/world.h"
 #include "jobs/error.h"
 
@@ -38,21 +39,10 @@ void check_names(const std::string& text, const std::string& word, bool over_hos
 }
 
 std::string filled(std::string word, const Resources& resources, const std::string& hosts) {
-  for (auto at = word.find(kHosts); at != std::string::npos; at = word.find(kHosts, at + hosts.size()))
-    word.replace(at, std::string_view(kHosts).size(), hosts);
+  replace_all(word, kHosts, hosts);
   const std::array<int64_t, 4> values = {resources.ranks, resources.cpus, resources.gpus, resources.cpus};
-  for (size_t i = 0; i < kVariables.size(); ++i) {
-    const std::string name = kVariables[i];
-    for (auto at = word.find(name); at != std::string::npos; at = word.find(name))
-      word.replace(at, name.size(), std::to_string(values[i]));
-  }
+  for (size_t i = 0; i < kVariables.size(); ++i) replace_all(word, kVariables[i], std::to_string(values[i]));
   return word;
-}
-
-int64_t usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 fs::path real_folder(const char* what, const fs::path& path) {
@@ -176,7 +166,7 @@ AgentOptions completed(AgentOptions options, World& world) {
   if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
   if (!options.hosts.empty()) options.cpus = 0;
   for (const auto& host : options.hosts) options.cpus += host.cpus;
-  if (options.cpus <= 0) options.cpus = usable_cores();
+  if (options.cpus <= 0) options.cpus = std::ssize(usable_cpus());
   create_folders_synced(options.roots.runs);
   options.roots.runs = real_folder("run root", options.roots.runs);
   for (auto& root : options.roots.data) root = real_folder("data root", root);

@@ -83,9 +83,7 @@ HostProbe command_probe(const std::string& text, double seconds) {
     std::set<std::string> silent;
     for (const auto& host : hosts) {
       auto filled = words;
-      for (auto& word : filled)
-        for (auto at = word.find(kHost); at != std::string::npos; at = word.find(kHost, at + host.size()))
-          word.replace(at, std::string_view(kHost).size(), host);
+      for (auto& word : filled) replace_all(word, kHost, host);
       const auto process = spawn_quiet(filled);
       if (process < 0) silent.insert(host);
       else asked[process] = host;

@@ -64,8 +64,7 @@ class SupervisedCommand final : public RunningCommand {
   static void read_from(int& stream, bool all, const Sink& sink) {
     std::array<char, 65536> buffer;
     for (size_t total = 0; stream >= 0 && (all || total < kReadAtOnce);) {
-      const auto got = read(stream, buffer.data(), buffer.size());
-      if (got < 0 && errno == EINTR) continue;
+      const auto got = TEMP_FAILURE_RETRY(read(stream, buffer.data(), buffer.size()));
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (got <= 0) {
         stream = -1;

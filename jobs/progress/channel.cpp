@@ -163,8 +163,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
   accept_tcp_peers(complain);
   if (!after_token_.empty()) feed(std::exchange(after_token_, ""));
   while (connected() && total < kReceivedAtOnce) {
-    const auto got = recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
+    const auto got = TEMP_FAILURE_RETRY(recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT));
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0) {
       peer_ = Descriptor();
@@ -300,8 +299,7 @@ bool ProgressSender::stop_requested() {
   std::array<char, 4096> buffer{};
   if (broken_ && reconnect()) flush(0);
   while (!stop_ && !broken_) {
-    const auto got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
+    const auto got = TEMP_FAILURE_RETRY(recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT));
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
       disconnect();

@@ -82,8 +82,7 @@ std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder) {
   if (file.get() < 0) folder.fail_of("owner cannot be opened", errno);
   if (fstat(file.get(), &status) != 0) folder.fail_of("owner cannot be read", errno);
   std::array<char, 1024> bytes{};
-  ssize_t got = 0;
-  while ((got = pread(file.get(), bytes.data(), bytes.size(), 0)) < 0 && errno == EINTR) continue;
+  const ssize_t got = TEMP_FAILURE_RETRY(pread(file.get(), bytes.data(), bytes.size(), 0));
   if (got < 0) folder.fail_of("owner cannot be read", errno);
   const std::string_view text(bytes.data(), got);
   const auto host_end = text.find('\n'), boot_end = text.find('\n', host_end + 1);

@@ -351,8 +351,7 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   }
   if (between < 0) folder_.fail(fmt::format("fork: {}", std::strerror(errno)));
   int status = 0;
-  pid_t waited = 0;
-  while ((waited = waitpid(between, &status, 0)) < 0 && errno == EINTR) continue;
+  const pid_t waited = TEMP_FAILURE_RETRY(waitpid(between, &status, 0));
   if (waited == between && status != 0)
     folder_.fail(fmt::format("fork: {}", std::strerror(WIFEXITED(status) ? WEXITSTATUS(status) : EINTR)));
 }

@@ -112,12 +112,6 @@ RedisUrl parse_host(std::string_view rest) {
   return url;
 }
 
-void replace_all(std::string& text, const std::string& what, const std::string& with) {
-  if (what.empty()) return;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-}
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";

@@ -62,8 +62,7 @@ bool sum(int folder, RecordedFile& file) {
   std::array<std::byte, 64 << 10> piece;
   while (file.summed_bytes < file.bytes) {
     const auto wanted = std::min<int64_t>(file.bytes - file.summed_bytes, std::ssize(piece));
-    const ssize_t got = pread(data.get(), piece.data(), wanted, file.summed_bytes);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = TEMP_FAILURE_RETRY(pread(data.get(), piece.data(), wanted, file.summed_bytes));
     if (got <= 0) return false;
     file.checksum.add(std::span(piece).first(got));
     file.summed_bytes += got;

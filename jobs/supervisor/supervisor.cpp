@@ -87,8 +87,8 @@ template <class Record>
 bool read_record(int descriptor, Record& record) {
   size_t have = 0;
   while (have < sizeof(record)) {
-    const auto got = read(descriptor, reinterpret_cast<char*>(&record) + have, sizeof(record) - have);
-    if (got < 0 && errno == EINTR) continue;
+    const auto got =
+        TEMP_FAILURE_RETRY(read(descriptor, reinterpret_cast<char*>(&record) + have, sizeof(record) - have));
     if (got <= 0) return false;
     have += got;
   }

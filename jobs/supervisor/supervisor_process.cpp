@@ -81,8 +81,7 @@ void close_others(const SupervisorPlan& plan) {
 void write_all(int descriptor, const void* data, size_t size) {
   const char* bytes = static_cast<const char*>(data);
   while (size > 0) {
-    const ssize_t written = write(descriptor, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = TEMP_FAILURE_RETRY(write(descriptor, bytes, size));
     if (written <= 0) return;  // nobody reads it any more
     bytes += written;
     size -= written;
@@ -102,7 +101,7 @@ void write_all(int descriptor, const void* data, size_t size) {
   setpgid(0, 0);
   close(ready[1]);
   char byte = 0;
-  while (read(ready[0], &byte, 1) < 0 && errno == EINTR) continue;
+  TEMP_FAILURE_RETRY(read(ready[0], &byte, 1));
   dup2(plan.null, 0);
   dup2(plan.standard_output >= 0 ? plan.standard_output : plan.output, 1);
   dup2(plan.output, 2);
