@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/jobs/job_view.h"
 
 namespace foretime::cli {
@@ -142,6 +145,26 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"artifact_quota", statistics.artifact_quota ? Json(*statistics.artifact_quota) : Json()},
           {"unreadable", clean_list(statistics.unreadable)},
           {"agents", std::move(agents)}};
+}
+
+JsonListPrinter::JsonListPrinter(const std::string& name, bool compact)
+    : separator_((compact ? "{\"" : "{\n  \"") + name + (compact ? "\":[" : "\": [")), compact_(compact) {}
+
+JsonListPrinter::~JsonListPrinter() {
+  if (any_ && !ended_) fmt::print("\n");
+}
+
+void JsonListPrinter::add(const Json& element) {
+  auto text = element.dump(compact_ ? -1 : 2, ' ', false, Json::error_handler_t::replace);
+  if (!compact_) replace_all(text, "\n", "\n    ");
+  fmt::print("{}{}{}", std::exchange(separator_, ","), compact_ ? "" : "\n    ", text);
+  any_ = true;
+}
+
+void JsonListPrinter::end(const Json& rest) {
+  const auto text = rest.dump(compact_ ? -1 : 2, ' ', false, Json::error_handler_t::replace);
+  fmt::print("{}{}],{}\n", any_ ? "" : separator_, any_ && !compact_ ? "\n  " : "", text.substr(1));
+  ended_ = true;
 }
 
 }  // namespace foretime::cli

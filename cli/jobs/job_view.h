@@ -5,6 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/no_copy.h"
 #include "jobs/queue/queue_reader.h"
 
 /// Texts and JSON of jobs and sweeps. Control characters, which could change a terminal, are removed from all texts.
@@ -47,6 +48,23 @@ nlohmann::json to_json(const jobs::JobRecord& job);
 nlohmann::json to_json(const jobs::JobArtifacts& artifacts);      // {"trouble", and for each role its artifact}
 nlohmann::json to_json(const jobs::SweepRecord& sweep);           // also its numbers of jobs by state
 nlohmann::json to_json(const jobs::QueueStatistics& statistics);  // also all agents
+
+/// Prints {NAME: [ELEMENT, …], …} element by element, so that no long list is held in memory. Prints nothing before the
+/// first element or the end.
+class JsonListPrinter : NoCopy {
+ public:
+  /// `compact`: on one line; otherwise indented.
+  explicit JsonListPrinter(const std::string& name, bool compact = false);
+  /// Ends the line of a document that an exception cut short.
+  ~JsonListPrinter();
+  void add(const nlohmann::json& element);
+  /// Prints the end of the list and the members of `rest`, of which there must be one or more.
+  void end(const nlohmann::json& rest);
+
+ private:
+  std::string separator_;  // text before the next element
+  bool compact_, any_ = false, ended_ = false;
+};
 
 /// Returns whether an agent sent a heartbeat within two minutes. A living agent sends one every half minute.
 bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics);

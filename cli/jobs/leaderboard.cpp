@@ -291,20 +291,14 @@ Json row_json(const Board& board, size_t rank, const jobs::LeaderboardRow& row) 
           {"trials", std::move(trials)}};
 }
 
-/// Row by row: nobody needs to hold all of a large sweep.
 void print_json(jobs::QueueReader& reader, const Board& board) {
-  const auto text = [](const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); };
-  auto head = text({{"sweep", board.sweep.spec.id},
-                    {"name", board.sweep.spec.name},
-                    {"metric", board.metric},
-                    {"goal", board.maximize ? "maximize" : "minimize"}});
-  head.erase(head.rfind("\n}"));
-  fmt::print("{},\n  \"rows\": [", head);
-  bool first = true;
-  each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
-    fmt::print("{}\n{}", std::exchange(first, false) ? "" : ",", text(row_json(board, rank, row)));
-  });
-  fmt::print("]\n}}\n");
+  JsonListPrinter printer("rows");
+  each_row(reader, board,
+           [&](size_t rank, const jobs::LeaderboardRow& row) { printer.add(row_json(board, rank, row)); });
+  printer.end({{"sweep", board.sweep.spec.id},
+               {"name", board.sweep.spec.name},
+               {"metric", board.metric},
+               {"goal", board.maximize ? "maximize" : "minimize"}});
 }
 
 void run(const LeaderboardOptions& options) {

@@ -69,42 +69,16 @@ std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::stri
   return ids;
 }
 
-/// `json`, two levels deeper than a document begins.
-std::string nested(const Json& json) {
-  std::string text = "\n    ";
-  for (const char c : json.dump(2, ' ', false, Json::error_handler_t::replace))
-    text += c == '\n' ? std::string("\n    ") : std::string(1, c);
-  return text;
-}
-
-/// Prints {"jobs": [...], `name`: `value`} in the form of `dump`, a page of jobs at a time. Prints nothing before the
-/// first page was read; a document that ends early gets an additional line.
+/// Prints {"jobs": [...], `name`: `value`}, a page of jobs at a time.
 void print_document(jobs::QueueReader& reader, const std::vector<std::string>& ids, const std::string& name,
                     const Json& value, bool compact) {
-  std::string text = compact ? "{\"jobs\":[" : "{\n  \"jobs\": [";
-  bool any = false;
+  JsonListPrinter printer("jobs", compact);
   for (size_t from = 0; from < ids.size(); from += kPage) {
     const auto begin = ids.begin() + from;
-    std::vector<jobs::JobRecord> page;
-    try {
-      page = reader.jobs({begin, ids.end() - begin > static_cast<std::ptrdiff_t>(kPage) ? begin + kPage : ids.end()});
-    } catch (...) {
-      if (from > 0) fmt::print("\n");
-      throw;
-    }
-    for (const auto& job : page) {
-      if (std::exchange(any, true)) text += ',';
-      const auto json = cli::to_json(job);
-      text += compact ? json.dump(-1, ' ', false, Json::error_handler_t::replace) : nested(json);
-    }
-    fmt::print("{}", std::exchange(text, ""));
+    for (const auto& job : reader.jobs({begin, begin + std::min(kPage, ids.size() - from)}))
+      printer.add(cli::to_json(job));
   }
-  if (compact) {
-    fmt::print("{}],\"{}\":{}", text, name, dump(value, true));
-  } else {
-    // The rest as one object, without its opening brace.
-    fmt::print("{}{}],{}", text, any ? "\n  " : "", dump({{name, value}}, false).substr(1));
-  }
+  printer.end({{name, value}});
 }
 
 /// Jobs that were asked for, as `status` shows them.

@@ -168,36 +168,18 @@ Json job_json(const jobs::JobSpec& spec) {
           {"trial", spec.trial}, {"parameters", spec.parameters},      {"after", spec.after}};
 }
 
-/// The JSON of a submission, printed job by job.
-class SubmissionText {
- public:
-  void add(const Json& job) {
-    fmt::print("{}{}", count_++ == 0 ? "{\n  \"jobs\": [\n    " : ",\n    ", indented(job, "    "));
+/// Prints the end of a submission's JSON. `added`: empty where nothing was submitted.
+void print_end(JsonListPrinter& printer, const jobs::SweepPlan& plan, std::optional<int64_t> added) {
+  const auto& sweep = plan.sweep;
+  Json rest = {{"sweep", sweep.spec.id.empty() ? Json() : Json(sweep.spec.id)},
+               {"name", sweep.spec.name},
+               {"warnings", sweep.warnings}};
+  if (added) {
+    rest["added"] = *added;
+    rest["existing"] = plan.count - *added;
   }
-  /// `added`: empty where nothing was submitted.
-  void end(const jobs::Sweep& sweep, std::optional<int64_t> added) {
-    Json rest = {{"sweep", sweep.spec.id.empty() ? Json() : Json(sweep.spec.id)},
-                 {"name", sweep.spec.name},
-                 {"warnings", sweep.warnings}};
-    if (added) {
-      rest["added"] = *added;
-      rest["existing"] = count_ - *added;
-    }
-    const auto text = indented(rest, "");
-    fmt::print("{}{}\n", count_ == 0 ? "{\n  \"jobs\": [" : "\n  ", "]," + text.substr(1));
-  }
-
- private:
-  static std::string indented(const Json& json, const std::string& before) {
-    std::string text;
-    for (const char c : json.dump(2, ' ', false, Json::error_handler_t::replace)) {
-      text += c;
-      if (c == '\n') text += before;
-    }
-    return text;
-  }
-  int64_t count_ = 0;
-};
+  printer.end(rest);
+}
 
 /// The option that the agents of a sweep need where it runs a program: the folder of the program is this one or the
 /// sweep file's, whichever has it.
@@ -287,9 +269,9 @@ void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
     fmt::print("{} jobs; nothing was submitted\n", plan.count);
     return;
   }
-  SubmissionText text;
-  plan.each_job([&](jobs::JobSpec&& job) { text.add(job_json(job)); });
-  text.end(plan.sweep, {});
+  JsonListPrinter printer("jobs");
+  plan.each_job([&](jobs::JobSpec&& job) { printer.add(job_json(job)); });
+  print_end(printer, plan, {});
 }
 
 void run(const SubmitOptions& options) {
@@ -300,16 +282,16 @@ void run(const SubmitOptions& options) {
     return;
   }
   QueueAccess access(options.queue, Start::if_needed);
-  SubmissionText text;
+  JsonListPrinter printer("jobs");
   std::string first;
   const auto added = submit(plan, access.queue(), [&](const jobs::JobSpec& job, bool is_new) {
     if (first.empty()) first = job.id;
     if (!options.json) return;
     auto json = job_json(job);
     json["added"] = is_new;
-    text.add(json);
+    printer.add(json);
   });
-  if (options.json) text.end(plan.sweep, added);
+  if (options.json) print_end(printer, plan, added);
   else fmt::print("{}", summary(options, plan, added, first, access.reader()));
 }
 
