@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,8 +29,25 @@ std::string json_text(const std::map<std::string, double>& metrics) {
   return metrics.empty() ? "" : nlohmann::json(metrics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void append(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
+using Texts = std::vector<std::string>;
+
+// Arguments of a script are texts, whole numbers, lists of them, and values that may be missing, which become "".
+void append(Texts& arguments, std::string_view text) { arguments.emplace_back(text); }
+void append(Texts& arguments, std::integral auto number) { arguments.push_back(std::to_string(number)); }
+void append(Texts& arguments, double number) { arguments.push_back(number_text(number)); }
+void append(Texts& arguments, Milliseconds time) { append(arguments, time.count()); }
+void append(Texts& arguments, const Texts& more) { arguments.insert(arguments.end(), more.begin(), more.end()); }
+template <class T>
+void append(Texts& arguments, const std::optional<T>& value) {
+  if (value) append(arguments, *value);
+  else arguments.emplace_back();
+}
+
+template <class... Parts>
+Texts script_arguments(const Parts&... parts) {
+  Texts arguments;
+  (append(arguments, parts), ...);
+  return arguments;
 }
 
 const redisReply& element(const redisReply& reply, size_t index, const std::string& script) {
@@ -83,9 +102,7 @@ RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, const Script
 
 Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {
   const auto& script = scripts_.at(name);
-  Arguments all = {std::to_string(settings_.events)};
-  append(all, arguments);
-  auto reply = client_.script(script.text, script.sha1, {prefix_}, all);
+  auto reply = client_.script(script.text, script.sha1, {prefix_}, script_arguments(settings_.events, arguments));
   throw_if_refused(*reply, name);
   return reply;
 }
@@ -103,14 +120,12 @@ Directive RedisQueue::run_directive(const std::string& name, const Arguments& ar
 }
 
 RedisQueue::Arguments RedisQueue::lease_arguments(const Lease& lease) const {
-  return {lease.job, std::to_string(lease.fence), lease.token, lease.agent};
+  return script_arguments(lease.job, lease.fence, lease.token, lease.agent);
 }
 
 bool RedisQueue::create_sweep(const SweepSpec& sweep) {
   check(sweep);
-  Arguments arguments = {sweep.id};
-  append(arguments, sweep_fields(sweep));
-  return run_word("create_sweep", arguments) == "ok";
+  return run_word("create_sweep", script_arguments(sweep.id, sweep_fields(sweep))) == "ok";
 }
 
 bool RedisQueue::submit(const JobSpec& job) { return submit_all({&job, 1}).front(); }
@@ -139,15 +154,11 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
       in_call = 0;
     }
     if (in_call == 0) {
-      calls.push_back({std::to_string(settings_.events)});
+      calls.push_back(script_arguments(settings_.events));
       bytes_in_call = 0;
     }
-    auto& arguments = calls.back();
-    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job), std::to_string(job.priority),
-                       std::to_string(job.after.size())});
-    append(arguments, job.after);
-    arguments.push_back(std::to_string(fields.size()));
-    append(arguments, fields);
+    append(calls.back(), script_arguments(job.id, job.sweep, job.trial, waiting_shape(job), job.priority,
+                                          job.after.size(), job.after, fields.size(), fields));
     ++in_call;
     bytes_in_call += bytes;
   }
@@ -160,14 +171,11 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
 
 RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) const {
   check(request);
-  return {request.agent,
-          request.token,
-          request.free_of_hosts.empty() ? std::to_string(request.free_cpus)
-                                        : fmt::format("{}", fmt::join(request.free_of_hosts, ",")),
-          std::to_string(request.free_gpus),
-          std::to_string(request.term.count()),
-          shared_.sweep_and_creation,
-          request.runs_programs ? fmt::format("any {}", fmt::join(request.lacking_programs, " ")) : ""};
+  return script_arguments(request.agent, request.token,
+                          request.free_of_hosts.empty() ? std::to_string(request.free_cpus)
+                                                        : fmt::format("{}", fmt::join(request.free_of_hosts, ",")),
+                          request.free_gpus, request.term, shared_.sweep_and_creation,
+                          request.runs_programs ? fmt::format("any {}", fmt::join(request.lacking_programs, " ")) : "");
 }
 
 std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t first) {
@@ -215,41 +223,32 @@ std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
 }
 
 Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
-  auto arguments = lease_arguments(lease);
-  arguments.push_back(std::to_string(term.count()));
-  return run_directive("renew", arguments);
+  return run_directive("renew", script_arguments(lease_arguments(lease), term));
 }
 
 Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
   const auto report = bounded(unbounded);
   const bool finite = report.objective && std::isfinite(*report.objective);
-  auto arguments = lease_arguments(lease);
-  append(arguments, {std::to_string(report.step), std::to_string(report.total_steps), number_text(report.eta_seconds),
-                     report.loss ? number_text(*report.loss) : "", std::to_string(report.iteration),
-                     finite ? "finite" : (report.objective ? "nan" : "none"),
-                     finite ? number_text(*report.objective) : "", json_text(report.metrics), report.checkpoint,
-                     std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines), report.history});
-  const auto kept = std::min<size_t>(report.log_lines.size(), Limits::kLogLines);
-  arguments.insert(arguments.end(), report.log_lines.end() - kept, report.log_lines.end());
-  return run_directive("report", arguments);
+  const Texts lines(report.log_lines.end() - std::min<size_t>(report.log_lines.size(), Limits::kLogLines),
+                    report.log_lines.end());
+  return run_directive(
+      "report", script_arguments(lease_arguments(lease), report.step, report.total_steps, report.eta_seconds,
+                                 report.loss, report.iteration, finite ? "finite" : (report.objective ? "nan" : "none"),
+                                 finite ? report.objective : std::nullopt, json_text(report.metrics), report.checkpoint,
+                                 report.log_lines.size(), Limits::kLogLines, report.history, lines));
 }
 
 bool RedisQueue::propose(const Lease& lease, const Parameters& parameters) {
-  auto arguments = lease_arguments(lease);
-  arguments.push_back(nlohmann::json(parameters).dump());
-  return run_word("propose", arguments) == "ok";
+  return run_word("propose", script_arguments(lease_arguments(lease), nlohmann::json(parameters).dump())) == "ok";
 }
 
 RedisQueue::Arguments RedisQueue::finish_arguments(const Lease& lease, const JobResult& unbounded,
                                                    double jitter) const {
   const auto result = bounded(unbounded);
-  auto arguments = lease_arguments(lease);
-  append(arguments, {to_string(result.outcome), json_text(result.metrics),
-                     result.objective ? number_text(*result.objective) : "", result.checkpoint, result.error,
-                     std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
-                     std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count()),
-                     result.unasked ? "1" : "", std::to_string(settings_.most_preemptions), result.history});
-  return arguments;
+  return script_arguments(lease_arguments(lease), to_string(result.outcome), json_text(result.metrics),
+                          result.objective, result.checkpoint, result.error, result.exit_code, result.seconds, jitter,
+                          settings_.backoff_base, settings_.backoff_cap, result.unasked ? "1" : "",
+                          settings_.most_preemptions, result.history);
 }
 
 bool RedisQueue::finish(const Lease& lease, const JobResult& result, double jitter) {
@@ -258,9 +257,7 @@ bool RedisQueue::finish(const Lease& lease, const JobResult& result, double jitt
 
 FinishedAndNext RedisQueue::finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
                                              const ClaimRequest& request) {
-  auto arguments = finish_arguments(lease, result, jitter);
-  append(arguments, claim_arguments(request));
-  const auto reply = run("finish", arguments);
+  const auto reply = run("finish", script_arguments(finish_arguments(lease, result, jitter), claim_arguments(request)));
   FinishedAndNext done{.finished = text_of(element(*reply, 0, "finish")) == "ok"};
   const auto word = text_of(element(*reply, 1, "finish"));
   if (word == "none") return done;
@@ -287,7 +284,7 @@ void RedisQueue::retry(const std::string& id) { run("retry", {id}); }
 void RedisQueue::set_priority(const std::string& id, int64_t priority) {
   if (std::abs(priority) > Limits::kPriority)
     throw JobRefused("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority);
-  run("priority", {id, std::to_string(priority)});
+  run("priority", script_arguments(id, priority));
 }
 
 void RedisQueue::pause(const std::string& sweep) { run("pause", {sweep, "paused"}); }
@@ -298,9 +295,8 @@ void RedisQueue::resume(const std::string& sweep) {
 }
 
 ReapCounts RedisQueue::reap() {
-  const auto reply = run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs),
-                                  std::to_string(settings_.most_losses), std::to_string(settings_.backoff_cap.count()),
-                                  std::to_string(settings_.loss_backoff_cap.count())});
+  const auto reply = run("reap", script_arguments(settings_.keep_finished, settings_.keep_jobs, settings_.most_losses,
+                                                  settings_.backoff_cap, settings_.loss_backoff_cap));
   const auto count = [&](size_t index) { return number_at(*reply, index, "reap"); };
   return {.lost_leases = count(1),
           .orphans = count(2),
@@ -312,9 +308,7 @@ ReapCounts RedisQueue::reap() {
 }
 
 Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
-  const auto reply =
-      run("agree", {keep.time ? std::to_string(keep.time->count()) : "", keep.jobs ? std::to_string(*keep.jobs) : "",
-                    change ? "1" : "", keep.artifact_bytes ? std::to_string(*keep.artifact_bytes) : "", ""});
+  const auto reply = run("agree", script_arguments(keep.time, keep.jobs, change ? "1" : "", keep.artifact_bytes, ""));
   const auto number = [&](size_t index) { return number_at(*reply, index, "agree"); };
   Retention rules{Milliseconds(number(1)), number(2), {}};
   if (!text_of(element(*reply, 3, "agree")).empty()) rules.artifact_bytes = number(3);
@@ -339,18 +333,17 @@ std::optional<StoreState> RedisQueue::store_state() {
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
-  run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
-                          std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0",
-                          agent.trouble, agent.runs_programs ? "1" : ""});
+  run("heartbeat_agent",
+      script_arguments(agent.name, agent.host, agent.version, agent.pid, agent.cpus, agent.gpus, agent.jobs,
+                       agent.leaving ? "1" : "0", agent.trouble, agent.runs_programs ? "1" : ""));
 }
 
 KeptArtifact RedisQueue::run_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
                                       const std::vector<std::string>& roles, bool ended) {
   const bool here = artifact.store == kRedisStore;
-  auto arguments = lease_arguments(lease);
-  append(arguments,
-         {what, std::to_string(settings_.artifact_bytes), here ? std::to_string(artifact.bytes()) : "0", artifact.name,
-          nlohmann::json(roles).dump(), ended ? "1" : "", artifact_text(artifact), artifact.store});
+  auto arguments = script_arguments(lease_arguments(lease), what, settings_.artifact_bytes, here ? artifact.bytes() : 0,
+                                    artifact.name, nlohmann::json(roles).dump(), ended ? "1" : "",
+                                    artifact_text(artifact), artifact.store);
   for (const auto& [file, stored] : artifact.files)
     if (here && what == "keep")
       append(arguments, redis_part_keys(fmt::format("{}/{}/{}", lease.job, artifact.name, file), stored.bytes));
@@ -379,9 +372,8 @@ KeptArtifact RedisQueue::keep(const Lease& lease, const Artifact& artifact, cons
 }
 
 void RedisQueue::note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) {
-  auto arguments = lease_arguments(lease);
-  append(arguments, {"trouble", printable_utf8(trouble.substr(0, Limits::kTrouble))});
-  run("artifact", arguments);
+  run("artifact",
+      script_arguments(lease_arguments(lease), "trouble", printable_utf8(trouble.substr(0, Limits::kTrouble))));
 }
 
 JobArtifacts RedisQueue::artifacts(const std::string& job) {
