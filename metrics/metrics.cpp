@@ -92,6 +92,8 @@ bool predicts(const Scores& member) {
                                                   [](double time) { return time > 0 && std::isfinite(time); });
 }
 
+}  // namespace
+
 std::vector<double> standardized(const std::vector<double>& scores) {
   const double n = scores.size();
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
@@ -102,7 +104,19 @@ std::vector<double> standardized(const std::vector<double>& scores) {
   return out;
 }
 
-}  // namespace
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin + 1;
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = (begin + end - 1) / 2.0;
+    begin = end;
+  }
+  return ranks;
+}
 
 double kendall_tau(Values scores, Values runtimes) {
   return comparable(scores, runtimes) ? kendall_tau_b(scores, runtimes) : kUndefined;

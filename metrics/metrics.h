@@ -57,4 +57,9 @@ struct Scores {
 /// has no levels, but the predictions of a single member are returned unchanged.
 Scores joined_scores(const std::vector<Scores>& members);
 
+/// Returns `values` scaled to mean 0 and deviation 1; zeros if they are equal.
+std::vector<double> standardized(const std::vector<double>& values);
+/// Returns the rank of each value in ascending order, from 0; equal values share the mean of their ranks.
+std::vector<double> ranks_of(const std::vector<double>& values);
+
 }  // namespace foretime::metrics

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/numbers.h"
+#include "metrics/metrics.h"
 
 namespace foretime::cli {
 namespace {
@@ -29,20 +30,6 @@ double squares_around(const std::vector<double>& values, double mean) {
 
 }  // namespace
 
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
-  std::vector<double> ranks(values.size());
-  for (size_t begin = 0; begin < order.size();) {
-    size_t end = begin + 1;
-    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (size_t i = begin; i < end; ++i) ranks[order[i]] = (begin + end - 1) / 2.0;
-    begin = end;
-  }
-  return ranks;
-}
-
 std::optional<Importance> importance_of(const std::string& parameter,
                                         const std::vector<std::optional<std::string>>& values,
                                         const std::vector<double>& objectives) {
@@ -58,10 +45,10 @@ std::optional<Importance> importance_of(const std::string& parameter,
   std::vector<double> distinct = numbers;
   std::ranges::sort(distinct);
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  const auto ranks = ranks_of(outcomes);
+  const auto ranks = metrics::ranks_of(outcomes);
   const double n = ranks.size();
   std::map<std::string, std::vector<double>> groups;
-  const auto places = numeric ? ranks_of(numbers) : std::vector<double>();
+  const auto places = numeric ? metrics::ranks_of(numbers) : std::vector<double>();
   if (numeric) {
     // Groups have three trials or more on average.
     const bool cut = distinct.size() > std::min(kMostValues, ranks.size() / 2);

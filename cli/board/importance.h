@@ -23,7 +23,4 @@ std::optional<Importance> importance_of(const std::string& parameter,
                                         const std::vector<std::optional<std::string>>& values,
                                         const std::vector<double>& objectives);
 
-/// Returns the rank of each value in ascending order, from 0; equal values share the mean of their ranks.
-std::vector<double> ranks_of(const std::vector<double>& values);
-
 }  // namespace foretime::cli

@@ -21,6 +21,7 @@
 #include "coordinator/run_directory.h"
 #include "coordinator/run_lock.h"
 #include "experiments/trials.h"
+#include "metrics/metrics.h"
 #include "models/baselines/booster.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -240,20 +241,14 @@ models::BoosterMatrix one_hot_rows(const data::LayoutCandidates& layout, const s
   return {features, columns, threads};
 }
 
-/// Equal run times have the mean of their ranks.
-std::vector<float> ranks_of(const Array<double>& runtimes, const std::vector<int64_t>& candidates) {
-  std::vector<size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto runtime = [&](size_t i) { return runtimes[candidates[i]]; };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runtime(a) < runtime(b); });
-  const double last = std::max<double>(1, order.size() - 1.0);
-  std::vector<float> ranks(order.size());
-  for (size_t first = 0, end = 0; first < order.size(); first = end) {
-    while (end < order.size() && runtime(order[end]) == runtime(order[first])) ++end;
-    const float rank = (first + end - 1) / 2.0 / last;
-    for (size_t i = first; i < end; ++i) ranks[order[i]] = rank;
-  }
-  return ranks;
+/// Returns the ranks of the candidates' run times, 0 to 1. Equal run times have the mean of their ranks.
+std::vector<float> labels_of(const Array<double>& runtimes, const std::vector<int64_t>& candidates) {
+  std::vector<double> chosen;
+  for (const int64_t candidate : candidates) chosen.push_back(runtimes[candidate]);
+  const double last = std::max(1.0, chosen.size() - 1.0);
+  std::vector<float> labels;
+  for (const double rank : metrics::ranks_of(chosen)) labels.push_back(rank / last);
+  return labels;
 }
 
 std::string what_differs(const configs::Settings& before, const configs::Settings& now) {
@@ -290,7 +285,7 @@ worker::Scores score_layouts_by_trees(const worker::LoadedGroup& loaded, const X
   booster_settings.seed = seed;
   booster_settings.threads = threads;
   auto training = one_hot_rows(layout, loaded.train, threads);
-  training.set_labels(ranks_of(loaded.group.runtimes, loaded.train));
+  training.set_labels(labels_of(loaded.group.runtimes, loaded.train));
   models::Booster booster(booster_settings, training);
   const int64_t rounds = settings.rounds > 0 ? settings.rounds : kRounds;
   for (int64_t round = 0; round < rounds; ++round) booster.update(training, round);

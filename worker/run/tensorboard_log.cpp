@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -10,37 +10,9 @@
 #include "base/foreign_file.h"
 #include "configs/fields.h"
 #include "configs/load.h"
+#include "metrics/metrics.h"
 
 namespace foretime::worker {
-namespace {
-
-/// Appends `values` to `all`, scaled to mean 0 and deviation 1; zeros if they are equal.
-void add_standardized(const std::vector<double>& values, std::vector<double>& all) {
-  const double n = values.size();
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / n);
-  for (const double value : values) all.push_back(deviation > 0 ? (value - mean) / deviation : 0);
-}
-
-/// The place of each in ascending order, 0 to 1; equal ones share the mean of theirs.
-std::vector<double> places_of(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
-  std::vector<double> places(values.size());
-  const double last = std::max<double>(1, values.size() - 1.0);
-  for (size_t begin = 0; begin < order.size();) {
-    size_t end = begin + 1;
-    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (size_t i = begin; i < end; ++i) places[order[i]] = (begin + end - 1) / 2.0 / last;
-    begin = end;
-  }
-  return places;
-}
-
-}  // namespace
 
 ScoreDistributions distributions_of(const Evaluation& evaluation, const std::string& set) {
   ScoreDistributions found;
@@ -55,10 +27,11 @@ ScoreDistributions distributions_of(const Evaluation& evaluation, const std::str
       logs.push_back(std::log(group.runtimes[i]));
     }
     if (kept.empty()) continue;
-    add_standardized(kept, found.scores);
-    add_standardized(logs, found.log_runtimes);
-    const auto predicted = places_of(kept), measured = places_of(runtimes);
-    for (size_t i = 0; i < predicted.size(); ++i) found.place_errors.push_back(predicted[i] - measured[i]);
+    std::ranges::copy(metrics::standardized(kept), std::back_inserter(found.scores));
+    std::ranges::copy(metrics::standardized(logs), std::back_inserter(found.log_runtimes));
+    const auto predicted = metrics::ranks_of(kept), measured = metrics::ranks_of(runtimes);
+    const double last = std::max(1.0, kept.size() - 1.0);
+    for (size_t i = 0; i < kept.size(); ++i) found.place_errors.push_back((predicted[i] - measured[i]) / last);
   }
   return found;
 }
