@@ -187,33 +187,14 @@ TaskView view_of_this_task() {
   return view;
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CgroupLimits, memory, cpus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TaskView, rank, host, cpus, host_cpus, limits, gpus, host_gpus, openmp_threads)
+
 std::string to_json(const TaskView& view) {
-  return nlohmann::json{{"rank", view.rank},
-                        {"host", view.host},
-                        {"cpus", view.cpus},
-                        {"host_cpus", view.host_cpus},
-                        {"memory", view.limits.memory},
-                        {"quota", view.limits.cpus},
-                        {"gpus", view.gpus},
-                        {"host_gpus", view.host_gpus},
-                        {"openmp_threads", view.openmp_threads}}
-      .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(view).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-TaskView task_view_from_json(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  TaskView view;
-  json.at("rank").get_to(view.rank);
-  json.at("host").get_to(view.host);
-  json.at("cpus").get_to(view.cpus);
-  json.at("host_cpus").get_to(view.host_cpus);
-  json.at("memory").get_to(view.limits.memory);
-  json.at("quota").get_to(view.limits.cpus);
-  json.at("gpus").get_to(view.gpus);
-  json.at("host_gpus").get_to(view.host_gpus);
-  json.at("openmp_threads").get_to(view.openmp_threads);
-  return view;
-}
+TaskView task_view_from_json(const std::string& text) { return nlohmann::json::parse(text).get<TaskView>(); }
 
 std::string describe(const TaskView& view) {
   auto text = fmt::format("{}: CPUs {} of {}", view.host, ranges_of(view.cpus), view.host_cpus);
