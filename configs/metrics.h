@@ -20,7 +20,8 @@ std::string metric_name_fault(const std::string& metric);
 /// without groups is a conflict only with early stopping or if `needed`, because runs are compared by it.
 std::string find_metric_conflict(const Settings& settings, bool needed);
 
-/// Returns a warning if trainer.metric chooses no checkpoint, as its set is not evaluated before the end; else "".
+/// Returns a warning if trainer.metric chooses no checkpoint because the metric's set (test, or one without groups) is
+/// not evaluated before the end; else "".
 std::string metric_warning(const Settings& settings);
 
 /// Returns whether larger values of trainer.metric are better: by trainer.metric_goal, or if auto, the metric's

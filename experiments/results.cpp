@@ -74,8 +74,8 @@ void Results::compare_remeasured() {
   const auto second = read_remeasured(file);
   ceiling = as_prediction(trials.front().groups, second, true);
   if (ceiling->candidates == 0)
-    throw DataError("{}: holds none of the candidates that were measured (such as {})", file.string(),
-                    trials.front().groups.front().ids.front());
+    throw DataError("{}: holds second measurements (`remeasured`) of none of the ranked candidates (such as {})",
+                    file.string(), trials.front().groups.front().ids.front());
   ceiling_metrics = shown(metrics_of(ceiling->groups, kind));
   drifted = as_prediction(trials.front().groups, second, false);
   drifted_metrics = shown(metrics_of(drifted->groups, kind));

@@ -60,6 +60,11 @@ struct JobRefused : JobsError {
   using JobsError::JobsError;
 };
 
+/// Reports an id, or a beginning of one, that no job or sweep of the queue has.
+struct JobUnknown : JobRefused {
+  using JobRefused::JobRefused;
+};
+
 /// Reports a malformed sweep file or submitted job. The message names file, key, value and what was expected.
 struct SweepError : JobsError {
   using JobsError::JobsError;

@@ -167,7 +167,7 @@ struct SymbolicPlan {
   /// Holds a piece of the readout: the nodes of one pool and one class, in the last level.
   struct Part {
     int32_t pool = 0;
-    int32_t class_of = -1;         // -1: fixed nodes
+    int32_t class_of = -1;         // class of the nodes; -1: fixed nodes
     std::vector<int32_t> members;  // fixed states if class_of is -1, else positions of varying nodes
     std::vector<double> counts;    // [members] how often each counts in the readout
   };

@@ -60,7 +60,7 @@ class Batcher : NoCopy {
   /// Scores the work, possibly with other requests, and returns its result. Blocks until then. Throws the errors of
   /// scoring this work alone; other requests in the same call have no influence.
   Scored score(const std::shared_ptr<const Target>& target, Work work);
-  /// Starts waiting requests at once, and later ones without a wait for others.
+  /// Scores the requests that wait now at once, and later ones without waiting for others to join.
   void stop_waiting();
 
  private:

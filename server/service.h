@@ -22,7 +22,8 @@ class Service : public HttpHandler {
   void admit(const HttpRequest& request) override;
   HttpResponse answer(const HttpRequest& request) override;
 
-  /// Answers later requests with this model, and needs their graphs and workloads again. Running requests keep theirs.
+  /// Answers later requests with this model; clients must send graphs and workloads again. Requests that run now are
+  /// answered with the earlier model.
   void replace_model(ModelPtr model);
 
   /// Refuses new requests except for /healthz. Running requests no longer wait for others to be scored with.

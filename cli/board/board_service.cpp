@@ -106,8 +106,10 @@ template <class Call>
 auto answering(const Call& call) {
   try {
     return call();
-  } catch (const jobs::JobRefused& error) {
+  } catch (const jobs::JobUnknown& error) {
     throw HttpError{404, "not_found", error.what()};
+  } catch (const jobs::JobRefused& error) {
+    throw HttpError{409, "refused", error.what()};
   } catch (const jobs::RedisUnavailable& error) {
     throw HttpError{503, "redis_unavailable", error.what()};
   } catch (const Error& error) {

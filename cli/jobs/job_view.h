@@ -57,7 +57,7 @@ class JsonListPrinter : NoCopy {
   explicit JsonListPrinter(const std::string& name, bool compact = false);
   /// Ends the line of a document that an exception cut short.
   ~JsonListPrinter();
-  void add(const nlohmann::json& element);
+  void add(const nlohmann::json& element);  // prints one element of the list
   /// Prints the end of the list and the members of `rest`, of which there must be one or more.
   void end(const nlohmann::json& rest);
 

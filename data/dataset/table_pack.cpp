@@ -154,7 +154,9 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
         "give the columns of the problem by --group, or leave some out (--leave-out)",
         request.in.front().string(), names.size(), fmt::join(names, ", "), kTileFeatures);
   if (names_of(columns.group).size() > kMostGroupColumns)
-    throw DataError("--group: {} columns, expected at most {}", names_of(columns.group).size(), kMostGroupColumns);
+    throw DataError(
+        "--group: found {} features (one for each word of a text column), expected at most {}; name fewer columns",
+        names_of(columns.group).size(), kMostGroupColumns);
   return columns;
 }
 

@@ -38,8 +38,8 @@ LayoutCoder::Row LayoutCoder::whole_numbers(const T* row, size_t node) const {
 uint8_t LayoutCoder::code_of(Table& table, const Row& row, size_t node) {
   const auto found = std::ranges::find(table.rows, row);
   if (found == table.rows.end() && table.rows.size() == kMostRows)
-    throw DataError("{}: candidate {} has the {}th distinct row of node {}, expected at most {}", origin_, candidate_,
-                    kMostRows + 1, nodes_[node], kMostRows);
+    throw DataError("{}: candidate {} has the {}th distinct layout of node {}, expected at most {}", origin_,
+                    candidate_, kMostRows + 1, nodes_[node], kMostRows);
   const uint8_t code = found - table.rows.begin();
   if (found == table.rows.end()) table.rows.push_back(row);
   return code;

@@ -133,7 +133,8 @@ class AgentJob {
   /// Step 2 of start(): fetches missing artifacts. Returns false while the transfer runs. Throws NodeError if the store
   /// is not reached.
   bool fetch();
-  /// Step 3 of start(): makes and starts the command. Returns false while the file work runs.
+  /// Step 3 of start(): makes and starts the command. Returns false while a background thread does this. Throws
+  /// NodeError if that takes longer than FileWork::kPatience.
   bool launch();
   /// Returns whether a piece of file work has ended. Throws NodeError if it takes longer than FileWork::kPatience.
   template <class Value>

@@ -73,9 +73,9 @@ void Reaper::reap(double now, const std::function<void()>& between) {
         if (const auto warning = link_.queue().warning(); !warning.empty()) log_.warn("agent {}: {}", agent_, warning);
       }
     });
-    may_reap_ = true;
+    is_refused_ = false;
   } catch (const JobsError& error) {
-    if (std::exchange(may_reap_, false))
+    if (!std::exchange(is_refused_, true))
       log_.error("agent {}: cannot take back expired leases, other agents will: {}", agent_, error.what());
     next_ = now + world_.spread(kRefusedInterval);
   }
@@ -89,9 +89,9 @@ void StoreWatch::check(double now) {
   std::optional<StoreState> state;
   try {
     link_.reach([&] { state = link_.queue().store_state(); });
-    may_ask_ = true;
+    is_refused_ = false;
   } catch (const JobsError& error) {
-    if (std::exchange(may_ask_, false))
+    if (!std::exchange(is_refused_, true))
       log_.error("agent {}: cannot check whether Redis has lost jobs: {}", agent_, error.what());
     next_ = now + world_.spread(kRefusedInterval);
   }

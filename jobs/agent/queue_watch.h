@@ -48,8 +48,8 @@ class Reaper {
   QueueLink& link_;
   World& world_;
   spdlog::logger& log_;
-  int64_t agents_ = 1;    // number of agents that the queue knows
-  bool may_reap_ = true;  // false after Redis refused it, which is logged once
+  int64_t agents_ = 1;       // number of agents that the queue knows
+  bool is_refused_ = false;  // Redis refused the last attempt; only the first of several refusals is logged
   double next_ = 0, next_warning_ = 0;
 };
 
@@ -81,7 +81,7 @@ class StoreWatch {
   std::string trouble_;
   std::optional<int64_t> evicted_before_;  // number of evicted keys at the last check; empty: not known
   int64_t evicted_ = 0;                    // number of keys evicted since the first check
-  bool may_ask_ = true;                    // false after Redis refused, which is logged once
+  bool is_refused_ = false;                // Redis refused the last check; only the first of several refusals is logged
 };
 
 }  // namespace foretime::jobs

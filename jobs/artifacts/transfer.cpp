@@ -53,7 +53,8 @@ void add_run(PackedArtifact& packed, const fs::path& run) {
 /// A file that is to be stored. Throws JobsError if it has gone.
 std::string needed(const fs::path& run, const fs::path& name) {
   auto bytes = read_foreign(run, name, kLargestStored);
-  if (!bytes) throw JobsError("{}: no such file, expected one to store", (run / name).string());
+  if (!bytes)
+    throw JobsError("{}: the file is gone, expected it to be there until it is stored", (run / name).string());
   return *std::move(bytes);
 }
 

@@ -28,7 +28,7 @@ constexpr size_t kMostNamedDamage = 20;
 std::string only(const std::string& what, const std::string& prefix, const std::vector<std::string>& found) {
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
-    throw JobRefused(
+    throw JobUnknown(
         "no {} has an id that begins with {}; "
         "`foretime status` lists jobs, `foretime leaderboard` and `foretime submit` name sweeps",
         what, shown(prefix));

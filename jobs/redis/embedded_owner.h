@@ -28,7 +28,8 @@ struct FolderOwner {
 constexpr std::chrono::seconds kOwnerStale{30};
 
 /// Returns the owner in the file `owner`; empty if the file does not exist. An incomplete file gives pid 0, and
-/// empty names if it has no two whole lines. Throws RedisUnavailable or RedisStorageError if the file cannot be read.
+/// an empty host and boot unless the lines of both are whole. Throws RedisUnavailable or RedisStorageError if the file
+/// cannot be read.
 std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder);
 
 /// Makes the file `owner` for a guardian that this process starts, and returns it open for writing. The caller holds

@@ -171,7 +171,8 @@ class AutogradGraph {
 
   const ModelGraph& model_;
   const std::map<std::string, torch::Tensor>& tensors_;
-  std::vector<int64_t> embed_columns_, score_columns_;       // [values] number of columns of each value of the list
+  std::vector<int64_t> embed_columns_;                       // [values of embed] number of columns of each
+  std::vector<int64_t> score_columns_;                       // [values of score] number of columns of each
   std::map<std::string, std::map<int64_t, int64_t>> parts_;  // weight → first column of a part → number of its columns
 };
 

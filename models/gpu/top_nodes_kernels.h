@@ -52,7 +52,7 @@ struct ScorePlaces {
   GraphNodes graphs;
   const T* scores = nullptr;
   double lowest = 0;         // -∞, the value of a score that is NaN
-  int* places = nullptr;     // [nodes] place of each node in its graph, from 0
+  int* places = nullptr;     // [nodes] place of each node in its graph by descending score, from 0
   double* sorted = nullptr;  // [nodes] scores of each graph, descending
 
   FORETIME_KERNEL double score(int node) const {

@@ -74,9 +74,9 @@ struct PlanTensors {
   CsrTensor node_types;         // [nodes, node types] a single 1 in each row, at the node's type
   // [nodes, data::kCollections] a single 1 in each row, at the collection of the node's graph; undefined: not requested
   CsrTensor node_collections;
-  int64_t node_type_count = 0;       // number of columns of node_types: the largest type + 1
-  torch::Tensor layout_rows;         // [rows, 18] float, undefined without layouts
-  torch::Tensor is_layout;           // [rows, 1] float: 0 for rows of layout_rows without layout; undefined: row 0 only
+  int64_t node_type_count = 0;  // number of columns of node_types: the largest type + 1
+  torch::Tensor layout_rows;    // [rows, 18] float, undefined without layouts
+  torch::Tensor is_layout;      // [rows, 1] float: 0 for rows without layout, else 1; undefined: only row 0 has none
   torch::Tensor candidate_features;  // [candidates, 24] float, undefined without tiles
   std::vector<std::shared_ptr<const LevelTensors>> levels;
   std::vector<std::shared_ptr<const LayerTensors>> layers;

@@ -325,7 +325,9 @@ HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, co
         &State::on_completed, state_.get(), MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_CONNECTION_TIMEOUT,
         static_cast<unsigned>(limits.idle_seconds), MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
-    if (daemon == nullptr) throw ListenError(listener.name() + ": cannot start a thread");
+    if (daemon == nullptr)
+      throw ListenError(listener.name() +
+                        ": cannot start the HTTP server: no more threads, file descriptors or memory");
     state_->daemons.emplace_back(daemon);
   }
 }

@@ -306,6 +306,8 @@ class BoardTest(ProgramTest):
         ):
             self.act(400, body, token)
         self.act(404, {"action": "cancel", "id": "ffffffff"}, token)
+        job = self.json_of("status", sweep, "--json")["jobs"][0]["id"]
+        self.act(409, {"action": "pause", "id": job}, token)  # only sweeps can be paused
         self.assertEqual(state(), "running", "nothing of this was done")
         self.assertIn("paused", self.act(200, pause, token, {"Origin": f"http://127.0.0.1:{self.port}"})["text"])
         self.assertEqual(state(), "paused")

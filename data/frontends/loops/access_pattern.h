@@ -45,7 +45,8 @@ class AccessPattern {
   /// Sets digits_ to an estimate from the positions of an index in at most 32 iterations of a loop.
   void sample(const AffinePool& pool, const Affine& index, const IndexLoop& loop);
   void insert(Digit digit);  // adds a digit to inner_ unless its extent is 1
-  /// Sets the footprint and lines of `out` to the distinct elements and lines that the digits of inner_ reach.
+  /// Sets the footprint and lines of `out` to the numbers of distinct elements and cache lines that the loops in inner_
+  /// reach, at most those of a buffer of `elements` elements.
   void footprint(int64_t elements, int32_t element_bytes, LoopAccess& out) const;
 
   std::vector<std::vector<LoopTerm>> terms_;  // [loops] terms with the loop's variable

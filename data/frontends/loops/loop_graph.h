@@ -67,7 +67,8 @@ struct CurveColumns {
 /// is then also the number of cores.
 Hardware hardware_of(const configs::HardwareSettings& settings);
 
-/// Returns the featurizer that makes such graphs (make_program_graphs) from syntax trees; null for `ast`.
+/// Returns the featurizer that makes the graphs of make_program_graphs from syntax trees, with its `columns`; null for
+/// `ast`, which keeps the trees.
 FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0);
 /// Returns the featurizer for the representation and the hardware in `settings`; null for `ast`.
 inline FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0) {

@@ -26,6 +26,7 @@ IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span
 Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool);
 
 /// Returns the result of the operation `kind`, which is one from add to maximum, on two integer expressions.
+/// Throws DataError for a division by 0, and the errors of AffinePool.
 Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b, AffinePool& pool);
 
 }  // namespace foretime::data
