@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 namespace foretime {
 

@@ -167,7 +167,8 @@ Metrics metrics_of(const Predictions& groups, data::CandidateKind kind) {
     for (const auto& [name, value] : metrics_of(group, kind)) {
       const auto* info = find_metric(name);
       if (info == nullptr) continue;
-      const double weight = info->over_candidates() ? group.ids.size() : 1.0;
+      const auto ran = std::ranges::count_if(group.measured, [](double time) { return std::isfinite(time); });
+      const double weight = info->over_candidates() ? ran : 1.0;
       sums[name].first += weight * (info->mean == metrics::Mean::root_of_candidates ? value * value : value);
       sums[name].second += weight;
     }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "sharding/cost.h"
 
 namespace foretime::sharding {
@@ -65,6 +66,7 @@ void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed
 }  // namespace
 
 StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
+  FORETIME_CHECK(plan.batches_per_epoch > 0, "an epoch without batches has no costs");
   const int64_t epoch = batch / plan.batches_per_epoch, position = batch % plan.batches_per_epoch;
   const uint64_t key = epoch_key(seed, epoch);
   std::map<std::pair<int, int64_t>, double> samples;  // samples of each rank and entry

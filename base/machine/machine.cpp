@@ -63,6 +63,7 @@ CacheSizes read_caches(const fs::path& folder) {
     if (!level) break;
     if (kernel_text(cache / "type") == "Instruction") continue;
     const auto bytes = cache_bytes(kernel_text(cache / "size"));
+    if (*level > 3) continue;
     (*level == 1 ? sizes.l1 : *level == 2 ? sizes.l2 : sizes.l3) = bytes;
     if (const auto line = parse_number<int64_t>(kernel_text(cache / "coherency_line_size"))) sizes.line = line;
   }

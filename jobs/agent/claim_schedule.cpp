@@ -49,6 +49,7 @@ void ClaimSchedule::listen(double now, bool open) {
       log_.info("agent {}: polls for jobs every {:g} s, because it may not subscribe to announcements: {}",
                 options_.name, kClaimInterval, error.what());
     next_listen_ = now + world_.spread(kRefusedInterval);
+    return;
   }
   next_ = now;  // jobs may have come while the queue was not listening
 }

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/duration.h"
 #include "base/files.h"

@@ -49,6 +49,7 @@ TEST_F(MachineFactsTest, OfAnX86WithHyperThreads) {
   cache(1, 1, "Instruction", "32K");
   cache(2, 2, "Unified", "2048K");
   cache(3, 3, "Unified", "105M");
+  cache(4, 4, "Unified", "1024M");  // main memory in front of others, which a model has no column for
   write(cpu + "1/cpufreq/base_frequency", "2000000\n");
   write(cpu + "1/cpufreq/cpuinfo_max_freq", "3800000\n");
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,6 +60,12 @@ TEST_F(ResultsTest, RankingMetricsAreMeansOverGroupsAndErrorsOverCandidates) {
   EXPECT_NEAR(metrics.at("kendall_tau"), (1.0 + 1.0 / 3) / 2, 1e-15);
   EXPECT_NEAR(metrics.at("pairwise_accuracy"), (1.0 + 2.0 / 3) / 2, 1e-15);
   EXPECT_NEAR(metrics.at("top1_score"), (1 + 0.8) / 2, 1e-15);
+}
+
+TEST_F(ResultsTest, CandidatesThatFailedHaveNoWeightInErrors) {
+  const GroupPredictions one{"one", {"p", "q"}, {1, 2}, {1, std::numeric_limits<double>::infinity()}, {2, 2}};
+  const GroupPredictions other{"other", {"p", "q", "r"}, {1, 2, 3}, {1, 2, 3}, {1, 2, 3}};
+  EXPECT_NEAR(metrics_of({one, other}, data::CandidateKind::program).at("mae"), (1.0 + 0 + 0 + 0) / 4, 1e-15);
 }
 
 TEST_F(ResultsTest, JoinedSeedsAreMeansWhateverTheirOrder) {
