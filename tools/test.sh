@@ -23,8 +23,6 @@ cmake --build --preset release -j "$(tools/build_jobs.sh)"
 
 # shellcheck source=tools/mpi_env.sh
 source tools/mpi_env.sh
-# Threads that wait for work leave the cores to other tests.
-export OMP_WAIT_POLICY=passive
 # Thirds of two cores: most tests wait for processes and clocks two thirds of their time and take one, those that compute
 # take two, those with several ranks two a rank. ctest's summary is the last line.
 exec ctest --preset release --no-tests=error -j 6 "$@"
