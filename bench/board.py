@@ -137,6 +137,7 @@ def measure(server, sweep):
         ("searched", f"/api/sweep?id={sweep}&search=layer&sort=optimizer.learning_rate"),
         ("overview", f"/api/overview?id={sweep}"),
         ("curves", f"/api/curves?id={sweep}"),
+        ("all_as_csv", f"/api/trials.csv?id={sweep}"),
     ):
         found[name] = server.ask(path)
     window = browser.Browser(1280, 900)

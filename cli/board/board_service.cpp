@@ -268,6 +268,18 @@ HttpResponse BoardService::run_file(const Query& query) {
           }};
 }
 
+HttpResponse BoardService::trials_csv(const Query& query) {
+  if (!queue_) throw HttpError{404, "no_queue", "this board shows only run directories and no queue"};
+  const auto id = needed(query, "id");
+  auto text = answering([&] {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_->trials_csv(id, trial_query(query));
+  });
+  return {.body = std::move(text),
+          .content_type = "text/csv; charset=utf-8",
+          .headers = {{"Content-Disposition", "attachment; filename=\"trials.csv\""}}};
+}
+
 /// Holds the paths that a page follows, each with its last answer.
 struct BoardService::Followed {
   std::string path;
@@ -333,6 +345,7 @@ HttpResponse BoardService::answer(const HttpRequest& request) {
       return guarded(live(needed(request.query, named ? "paths" : "path"), named));
     }
     if (request.path == "/api/file") return guarded(run_file(request.query));
+    if (request.path == "/api/trials.csv") return guarded(trials_csv(request.query));
     if (request.path.starts_with("/api/"))
       return guarded({.body = *api(request.path, request.query), .content_type = "application/json"});
   } catch (const HttpError& error) {

@@ -60,6 +60,8 @@ class BoardService : public server::HttpHandler {
   nlohmann::json answer_of_job(const std::string& id);                          // /api/job, which reads both
   /// Performs the change that the body of a POST to /api/act asks for. Returns {"text", "warnings"}. Throws HttpError.
   nlohmann::json act(const std::string& body);
+  /// Returns all trials of the sweep `id` of `query`, sorted and selected by its other parameters, as CSV.
+  server::HttpResponse trials_csv(const Query& query);
   server::HttpResponse run_file(const Query& query);  // /api/file: one of kRunFiles, as a download
   /// Returns a stream of the answers to GETs of `targets` (one per line, at most 8), at first and again after every
   /// change; if `named`, each as {"path", "answer"}. Throws HttpError for targets without answer and above 64 streams.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/csv.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "cli/board/importance.h"
@@ -268,6 +269,30 @@ Json QueueApi::agents() {
                 agent["running"].push_back({{"id", ids[index]}, {"name", printable_utf8(values[5])}});
               });
   return {{"now_ms", statistics.now_ms}, {"agents", std::move(agents)}};
+}
+
+std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& query) {
+  const auto spec = sweep_named(prefix).spec;
+  const auto& all = trials_of(spec.id);
+  std::set<std::string> names;
+  for (const auto& trial : all)
+    for (const auto& [name, value] : trial.parameters) names.insert(name);
+  std::string text = "trial,id,state," + spreadsheet_field(spec.metric) + ",best,step,seconds,finished_ms";
+  for (const auto& name : names) text += "," + spreadsheet_field(name);
+  text += "\n";
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format(",{}", *value) : ","; };
+  for (const auto place : order_of(spec.id, query)) {
+    const auto* trial = &all[place];
+    text += fmt::format("{},{},{}", trial->trial, trial->id, spreadsheet_field(trial->state)) +
+            number(trial->objective) + number(trial->best) + number(trial->step) + number(trial->seconds) +
+            (trial->finished ? fmt::format(",{:.0f}", *trial->finished) : ",");
+    for (const auto& name : names) {
+      const auto value = trial->parameters.find(name);
+      text += "," + (value == trial->parameters.end() ? "" : spreadsheet_field(value->second));
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {

@@ -43,6 +43,9 @@ class QueueApi {
   nlohmann::json queue();
   /// Returns a sweep, the number of matching trials, and a page of at most kMostRows of them, each with its curve.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
+  /// Returns all trials that match `query` as CSV, whatever its from and limit: trial, id, state, the objective under
+  /// its name, best, step, seconds, finished_ms and a column for each parameter.
+  std::string trials_csv(const std::string& id, const TrialQuery& query);
   /// Returns agents like `foretime queue --json`, with `heard` (is_heard), `used` CPUs and GPUs, and `running` jobs.
   nlohmann::json agents();
   /// Returns trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end. Adds the

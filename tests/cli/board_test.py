@@ -135,6 +135,16 @@ class BoardTest(ProgramTest):
             for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]
         ]
         self.assertEqual(rates, ["0.001", "0.001", "0.01", "0.01"])
+        answer, text = self.ask("/api/trials.csv", id=sweep, sort="objective", limit=1)
+        self.assertEqual((answer.status, answer.getheader("Content-Type")), (200, "text/csv; charset=utf-8"))
+        rows = self.rows_of(text.decode())
+        self.assertEqual(
+            [(row["id"], float(row["holdout/mae"]), row["model.hidden"]) for row in rows],
+            [
+                (job["id"], job["objective"], job["parameters"]["model.hidden"])
+                for job in sorted(status["jobs"], key=lambda job: job["objective"])
+            ],
+        )
         page = self.api("/api/sweep", id=sweep, **{"from": 1, "limit": 2})
         self.assertEqual(([job["trial"] for job in page["trials"]], page["total"]), ([1, 2], 4))
         self.assertEqual(self.api("/api/sweep", id=sweep, search="12")["total"] >= 2, True)
@@ -333,6 +343,7 @@ class BoardTest(ProgramTest):
             "/api/agents",
             "/api/activity",
             "/api/sweep?id=a",
+            "/api/trials.csv?id=a",
             "/api/overview?id=a",
             "/api/curves?id=a",
             "/api/job?id=a",

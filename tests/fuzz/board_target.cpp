@@ -27,9 +27,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBoardToken = "TOKEN";
 constexpr const char* kBoardPaths[] = {
-    "/api/board",  "/api/queue", "/api/agents", "/api/activity", "/api/sweep",  "/api/sweep",    "/api/overview",
-    "/api/curves", "/api/job",   "/api/log",    "/api/runs",     "/api/run",    "/api/rankings", "/api/file",
-    "/api/live",   "/api/act",   "/api/act",    "/sweep/0123",   "/index.html", "/api/",         "/api/experiment"};
+    "/api/board",    "/api/queue",  "/api/agents", "/api/activity",   "/api/sweep", "/api/sweep",
+    "/api/overview", "/api/curves", "/api/job",    "/api/log",        "/api/runs",  "/api/run",
+    "/api/rankings", "/api/file",   "/api/live",   "/api/trials.csv", "/api/act",   "/api/act",
+    "/sweep/0123",   "/index.html", "/api/",       "/api/experiment"};
 constexpr const char* kQueryKeys[] = {"id",    "id",   "name", "name",  "file",   "path",    "paths",     "sort",
                                       "state", "from", "to",   "limit", "search", "minutes", "descending"};
 constexpr const char* kQueryValues[] = {"0123456789abcdef",

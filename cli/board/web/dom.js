@@ -272,9 +272,8 @@ function saveBlob(name, blob) {
 export const download = (name, type, text) => saveBlob(name, new Blob([text], {type}));
 
 export const fileName = (title, suffix) => title.replace(/[^\w-]+/g, "_").slice(0, 80) + suffix;
-/** A field of CSV, which a spreadsheet does not take for a formula. */
 export const csvField = (value) => {
-  const found = String(value ?? ""), text = /^[=+\-@\t\r\n]/.test(found) && Number.isNaN(Number(found)) ? `'${found}` : found;
+  const text = String(value ?? "");
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 

@@ -1,10 +1,10 @@
 // One sweep: all curves, parameters against the objective, the table of its trials.
 import {chartGrid} from "./charts.js";
-import {answers, follow, get, h, notice, numberCell, renew, say, settingCell, short, spark, stateCell} from "./dom.js";
+import {answers, downloadFrom, follow, get, h, numberCell, renew, say, settingCell, short, spark, stateCell} from "./dom.js";
 import {actionBar, change, duration, jobLink, percent, saveRows, settings, STATES, sweepText, table, tiles, time} from "./parts.js";
 import {importanceBars, parallel} from "./plots.js";
 
-const PAGE = 50, MOST = 500;  // trials of a page, and of an answer
+const PAGE = 50;
 
 /** In a report the whole table is there, and is put in order here. */
 function select({sweep, trials, total}, query, page) {
@@ -74,29 +74,12 @@ export function sweepView(main, id) {
       h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}${leftOut > 0 ? `; ${leftOut} with worse objectives, or none, are not in this report` : ""}`),
       h("button", {class: "plain", type: "button", disabled: from + trials.length >= total, onclick: () => { change({from: String(from + PAGE)}); restart(); }}, "Next"));
   };
-  /** All that the filter lets through, which the server answers in pages. */
-  const allTrials = async () => {
-    if (answers) return select(everything, new URLSearchParams([...settings(), ["from", "0"]]), Infinity).trials;
-    const found = new Map(), query = settings();
-    query.set("id", id);
-    query.set("limit", MOST);
-    for (let from = 0, total = 1; from < total; from += MOST) {
-      query.set("from", from);
-      const answer = await get(`/api/sweep?${query}`);
-      total = answer.total;
-      for (const job of answer.trials) found.set(job.id, job);
-    }
-    return [...found.values()];
-  };
-  const saveTable = async () => {
-    try {
-      const all = await allTrials(), {sweep} = latest;
-      const names = [...new Set([...parameters, ...all.flatMap((job) => Object.keys(job.parameters))])].sort();
-      saveRows(sweep.name, [["trial", "id", "state", sweep.metric, "step", "seconds", ...names],
-        ...all.map((job) => [job.trial, job.id, job.state, job.objective ?? "", job.step, job.seconds, ...names.map((name) => job.parameters[name] ?? "")])]);
-    } catch (error) {
-      notice(error.message, true);
-    }
+  /** All that the filter lets through; the server writes them, but in a report. */
+  const saveTable = () => {
+    if (!answers) return downloadFrom(`/api/trials.csv?id=${encodeURIComponent(id)}&${settings()}`, "trials.csv");
+    const all = select(everything, new URLSearchParams([...settings(), ["from", "0"]]), Infinity).trials;
+    saveRows(everything.sweep.name, [["trial", "id", "state", everything.sweep.metric, "step", "seconds", ...parameters],
+      ...all.map((job) => [job.trial, job.id, job.state, job.objective ?? "", job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])]);
   };
   const showHead = () => {
     const {sweep} = latest;
