@@ -13,7 +13,7 @@ namespace foretime {
 /// Holds cache sizes in bytes; nullopt if the system does not report them.
 struct CacheSizes {
   std::optional<int64_t> l1, l2;    // data cache of the first level; cache of the second level
-  std::optional<int64_t> l3, line;  // last level above the second, which cores share; length of a cache line
+  std::optional<int64_t> l3, line;  // cache of the third level, which cores share; length of a cache line
 };
 
 /// Holds clock rates in MHz; nullopt if the system does not report them.

@@ -31,7 +31,7 @@ struct TrialQuery {
 void add_history(nlohmann::json& json, const jobs::JobRecord& job, const std::filesystem::path& runs);
 
 /// Returns the board's view of a queue. Records have the form of `foretime status --json`; an id may be the beginning
-/// of one. Throws jobs::JobRefused or server::HttpError for unknown ids, and the errors of Redis. Not thread-safe.
+/// of one. Throws jobs::JobUnknown or server::HttpError for unknown ids, and the errors of Redis. Not thread-safe.
 class QueueApi {
  public:
   /// Connects to the queue. With Start::to_read, `change` must not be called.
@@ -60,8 +60,8 @@ class QueueApi {
   nlohmann::json job(const std::string& id, jobs::JobRecord& record);
   /// Returns {"total": number of lines ever written, "lines": the last ones, which Redis keeps} of a job's log.
   nlohmann::json log(const std::string& id);
-  /// Returns {whether it is a sweep, the whole id} for an id of a sweep or job, or its beginning. Throws JobRefused if
-  /// the beginning fits none or several.
+  /// Returns {whether it is a sweep, the whole id} for an id of a sweep or job, or its beginning. Throws JobUnknown if
+  /// the beginning fits none, JobRefused if it fits several.
   std::pair<bool, std::string> resolve(const std::string& prefix);
   /// Performs cancel, pause, resume, retry or priority (cli/jobs/changes.h). Throws HttpError for another action.
   Change change(const std::string& action, const std::string& id, int64_t priority);

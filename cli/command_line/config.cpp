@@ -39,7 +39,7 @@ std::string settings_of_job(const Arguments& arguments) {
   auto& reader = access.reader();
   const auto id = reader.resolve_job(arguments.file);
   const auto job = reader.job(id);
-  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
+  if (!job) throw jobs::JobUnknown("job {}: unknown (finished jobs are forgotten after a while)", id);
   if (!job->unreadable.empty()) throw jobs::DamagedRecord(job->unreadable);
   const auto settings = [&] {
     try {

@@ -68,7 +68,7 @@ history::History history_of_job(const HistoryOptions& options) {
   QueueAccess access(options.queue, Start::to_read);
   const auto id = access.reader().resolve_job(options.run);
   const auto job = access.reader().job(id);
-  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
+  if (!job) throw jobs::JobUnknown("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto found = history_of(*job, options.queue.runs);
   print_message("job {}, from {}\n", id, found.source);
   return std::move(found.history);

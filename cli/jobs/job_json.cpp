@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -151,7 +152,7 @@ JsonListPrinter::JsonListPrinter(const std::string& name, bool compact)
     : separator_((compact ? "{\"" : "{\n  \"") + name + (compact ? "\":[" : "\": [")), compact_(compact) {}
 
 JsonListPrinter::~JsonListPrinter() {
-  if (any_ && !ended_) fmt::print("\n");
+  if (any_ && !ended_) std::fputc('\n', stdout);
 }
 
 void JsonListPrinter::add(const Json& element) {

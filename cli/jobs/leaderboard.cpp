@@ -136,7 +136,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   }
   Board board;
   const auto sweep = reader.sweep(id);
-  if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
+  if (!sweep) throw jobs::JobUnknown("sweep {}: unknown", id);
   board.sweep = *sweep;
   // Without these nobody knows what is best.
   for (const auto& [field, given] :

@@ -141,7 +141,7 @@ std::string omitted_text(size_t all, size_t shown_jobs) {
 
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   auto sweep = reader.sweep(id);
-  if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
+  if (!sweep) throw jobs::JobUnknown("sweep {}: unknown", id);
   const auto found = choose(reader, reader.ids_of_sweep(id), options.state, options.limit);
   sweep->jobs = found.counts;
   sweep->unreadable = found.unreadable;
@@ -159,7 +159,7 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
 
 View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   const auto job = reader.job(id);
-  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
+  if (!job) throw jobs::JobUnknown("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto json = cli::to_json(*job);
   json["settings"] = settings_text(*job);
   const auto artifacts = reader.artifacts(id);

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -75,11 +76,20 @@ void inspect_tir_files(const InspectArguments& arguments) {
   }
 }
 
+/// Prints why modules of an HLO file are left out.
+void print_left_out(const std::filesystem::path& path) {
+  const data::HloFile file(path);
+  for (const auto& module : file.modules())
+    if (const auto reason = data::skip_reason_of(file, module); !reason.empty())
+      fmt::print("{}: module {} is left out: {}\n", path.string(), module.name, reason);
+}
+
 void inspect(const InspectArguments& arguments) {
   const auto input = input_kind(arguments);
   if (input == InputKind::records) return inspect_record_files(arguments);
   if (input == InputKind::tir) return inspect_tir_files(arguments);
   std::vector<data::GroupReport> reports;
+  std::set<std::filesystem::path> modules;
   for (const std::string& file : arguments.files) {
     const CandidateKind kind =
         arguments.format.empty() ? data::kind_of_files(file, ".") : kind_of_format(arguments.format);
@@ -89,8 +99,10 @@ void inspect(const InspectArguments& arguments) {
       if (arguments.json) continue;
       fmt::print("{}", folded(data::to_text(reports.back()), output_width()));
       reports.clear();  // a collection may have thousands
+      if (data::is_hlo_file(header.file)) modules.insert(header.file);
     }
   }
+  for (const auto& file : modules) print_left_out(file);
   if (arguments.json) fmt::print("{}", data::to_json(reports));
 }
 

@@ -70,9 +70,11 @@ class QueueReader {
   /// JobRefused if the queue has another protocol (kQueueProtocol).
   QueueReader(RedisClient& client, QueueSettings settings);
 
-  /// Returns the only id of a job that begins with `prefix`, or equals it. Throws JobRefused for none or several.
+  /// Returns the only id of a job that begins with `prefix`, or equals it. Throws JobUnknown for none, JobRefused for
+  /// several.
   std::string resolve_job(const std::string& prefix);
-  /// Returns the only id of a sweep that begins with `prefix`, or equals it. Throws JobRefused for none or several.
+  /// Returns the only id of a sweep that begins with `prefix`, or equals it. Throws JobUnknown for none, JobRefused for
+  /// several.
   std::string resolve_sweep(const std::string& prefix);
   /// Returns whether `prefix` begins the id of a sweep and not of a job; a whole id wins. False if it begins neither.
   /// Throws JobRefused if both are equally possible.

@@ -60,7 +60,8 @@ class HttpHandler {
 /// would exceed limits.bodies times max_body for all requests together (503). Its threads inherit blocked signals.
 class HttpServer : NoCopy {
  public:
-  /// Starts serving. `handler` must outlive this object. Throws ListenError if a thread cannot be started.
+  /// Starts serving. `handler` must outlive this object. Throws ListenError if threads,
+  /// descriptors or memory do not suffice.
   HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits);
   ~HttpServer();
 

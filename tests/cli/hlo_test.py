@@ -96,6 +96,10 @@ class HloTest(ProgramTest):
         # No measured tile of the third module is marked as the default.
         self.assertEqual([(one["name"], one["candidates"]) for one in reports], [("in_a", 2), ("in_b", 2)])
         self.assertEqual([one["runtimes"]["max"] for one in reports], [1.5, 4])
+        self.assertIn(
+            "in.pb: module in_c is left out: none of its measured tiles is marked as the default",
+            self.run_foretime("data", "inspect", "in.pb").stdout,
+        )
 
     def test_a_module_alone(self):
         self.assertRegex(self.inspected(module(last="erf")).stdout, r"candidates +1, of which 1 distinct")

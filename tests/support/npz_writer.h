@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "data/files/npy.h"
 
 struct zip;
@@ -22,16 +23,14 @@ enum class NpzCompression : uint8_t { stored, deflated, fast };  // fast: deflat
 
 /// Writes an .npz for numpy and NpzReader. Holds a copy of each added array until close(), which writes the file under
 /// a temporary name and renames it. A writer that was not closed writes nothing. An array's entry is NAME.npy.
-class NpzWriter {
+class NpzWriter : NoCopy {
  public:
   /// Starts an archive. Throws DataError.
   explicit NpzWriter(std::filesystem::path path, NpzCompression compression = NpzCompression::deflated);
   ~NpzWriter();
-  NpzWriter(const NpzWriter&) = delete;
-  NpzWriter& operator=(const NpzWriter&) = delete;
 
   /// Adds an array. `values` are its elements in C order, or in Fortran order if `fortran_order`. Throws DataError if
-  /// the number of values differs from that of the shape, the name was added before, or close() was called.
+  /// the number of values differs from that of the shape, or the name was added before. Must not follow close().
   template <class T>
   requires std::is_arithmetic_v<T>
   void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values,

@@ -130,9 +130,9 @@ def pages(tree):
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
 FIGURES = {
-    "lines": ("product lines of C++", 90198, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
+    "lines": ("product lines of C++", 90257, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1874, lambda tree: lines(tree, tree.product(".lua"))),
-    "words": ("words in hand-written pages", 52569, lambda tree: words(tree, pages(tree))),
+    "words": ("words in hand-written pages", 52587, lambda tree: words(tree, pages(tree))),
     "casts": (
         "lines with a static_cast",
         319,
