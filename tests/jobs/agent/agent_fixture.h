@@ -26,8 +26,9 @@ namespace foretime::testing {
 
 /// What goes wrong between an agent and its queue.
 struct Faults {
-  std::atomic<bool> away{false};                                   // RedisUnavailable at every call
-  std::atomic<bool> refuses_claims{false}, refuses_looks{false};   // RedisDenied: a right that is missing
+  std::atomic<bool> away{false};  // RedisUnavailable at every call
+  // RedisDenied: a right that is missing.
+  std::atomic<bool> refuses_claims{false}, refuses_looks{false}, refuses_artifacts{false};
   std::atomic<bool> refuses_reports{false}, refuses_reaps{false};  // RedisRefused: a key that is damaged
   std::atomic<int> refuses_next{0};  // likewise, so many results that come with a claim; the result alone is taken
   std::atomic<int> reaps{0};
@@ -168,7 +169,8 @@ class AgentTest : public ::testing::Test {
         throw jobs::RedisRefused("redis at nowhere: WRONGTYPE");
       if ((faults_.refuses_reports && call == "report") || (faults_.refuses_reaps && call == "reap"))
         throw jobs::RedisRefused("redis at nowhere: WRONGTYPE");
-      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_looks && call == "none_in"))
+      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_looks && call == "none_in") ||
+          (faults_.refuses_artifacts && call == "artifacts"))
         throw jobs::RedisDenied("redis at nowhere: NOPERM");
     };
     const std::shared_ptr<jobs::JobQueue> not_owned(std::shared_ptr<void>(), &queue_);

@@ -20,7 +20,7 @@ using testing::read_text;
 struct SharedStore {
   std::mutex mutex;
   std::map<std::string, std::string> contents;
-  std::atomic<bool> away{false}, refuses{false}, denied{false}, hangs{false};
+  std::atomic<bool> away{false}, refuses{false}, hangs{false};
   std::atomic<int> puts{0};
 };
 
@@ -61,7 +61,6 @@ class TestStore final : public ArtifactStore {
   void check() const {
     if (shared_.away) throw StoreUnavailable("the store is away");
     if (shared_.refuses) throw StoreRefused("the store refuses");
-    if (shared_.denied) throw RedisDenied("the password has changed");  // the store of the queue's Redis
   }
   SharedStore& shared_;
 };
@@ -215,18 +214,22 @@ TEST_F(StoredArtifacts, AStoreThatRefusesIsNamedInTheLogAndTheJobGoesOn) {
   EXPECT_THAT(log_of(id), HasSubstr("not stored: the store refuses"));
 }
 
-class UnreachedStore : public StoredArtifacts,
-                       public ::testing::WithParamInterface<std::atomic<bool> SharedStore::*> {};
+/// How an attempt is kept from its stored checkpoint.
+class UnreachedArtifacts : public StoredArtifacts, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void keep_away(bool away) { (GetParam() == "StoreIsAway" ? store_.away : faults_.refuses_artifacts) = away; }
+};
 
-INSTANTIATE_TEST_SUITE_P(Reasons, UnreachedStore, ::testing::Values(&SharedStore::away, &SharedStore::denied));
+INSTANTIATE_TEST_SUITE_P(Reasons, UnreachedArtifacts, ::testing::Values("StoreIsAway", "RedisDeniesThem"),
+                         [](const auto& test) { return test.param; });
 
 // Promise artifacts/store-unreachable: a job whose store cannot be reached is given back, not started from zero
-TEST_P(UnreachedStore, AJobIsGivenBackRatherThanBegunAgain) {
+TEST_P(UnreachedArtifacts, AJobIsGivenBackRatherThanBegunAgain) {
   const auto id = given_back();
   testing::FastWorld fast(100);
   world_ = &fast;
   another_machine();
-  store_.*GetParam() = true;
+  keep_away(true);
   auto agent = start_agent();
   EXPECT_TRUE(eventually([&] {
     for (const auto& event : queue_.events())
@@ -234,7 +237,7 @@ TEST_P(UnreachedStore, AJobIsGivenBackRatherThanBegunAgain) {
     return false;
   }));
   EXPECT_EQ(job(id).failures, 0);
-  store_.*GetParam() = false;
+  keep_away(false);
   agent->join();
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_THAT(log_of(id), AllOf(HasSubstr("/stored/checkpoints/step-"), Not(HasSubstr("resume auto\nresume auto"))));
