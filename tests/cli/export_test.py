@@ -1,4 +1,5 @@
 """From a trained run to a bundle, of which every runtime gives the trainer's scores, or to a folder with its weights."""
+import functools
 import json
 import subprocess
 import sys
@@ -30,6 +31,7 @@ LAYOUTS = (
 )
 
 
+@functools.cache
 def has_module(name):
     return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
 
