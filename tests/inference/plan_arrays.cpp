@@ -9,8 +9,8 @@
 ///   group_ptr                                        int64 [2]: all candidates are one group
 ///   scores                                           float32 [candidates], computed by libforetime
 ///   failures                                         float32 [candidates], likewise, if the model predicts them
-/// With --plain, there is a state for each node and candidate, whatever the graph's request says: more rows, but equal
-/// scores. CANDIDATE: numbers of candidates of the group; all if left out.
+/// The option --plain makes a state for each node and candidate, whatever the graph's request says: more rows, but
+/// equal scores. The candidates are numbers of candidates of the group; without any, all are taken.
 #include <filesystem>
 #include <iostream>
 #include <numeric>
