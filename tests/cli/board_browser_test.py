@@ -1,6 +1,5 @@
 """The board and reports as people see and use them, in Chromium. Skipped where the build has no board, or there is no browser."""
 import json
-import pathlib
 import re
 import shutil
 import signal
@@ -9,7 +8,7 @@ import time
 import unittest
 
 import browser
-from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+from program import FORETIME, HAS_BOARD, NO_BOARD, SAMPLES, ProgramTest, environment, wait_until
 from queue_case import BASE
 
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
@@ -36,10 +35,9 @@ entries:
   - {label: GCN, set: {model.type: gcn}}
   - {label: mean, kind: mean}
 """
-HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
 
 
-@unittest.skipUnless(HAS_BOARD, "this build has no board: tools/install-deps.sh --board")
+@unittest.skipUnless(HAS_BOARD, NO_BOARD)
 @unittest.skipIf(browser.missing(), browser.missing())
 class BoardBrowserTest(ProgramTest):
     def setUp(self):

@@ -14,7 +14,7 @@ import unittest
 import urllib.parse
 
 from queue_case import BASE
-from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, wait_until
+from program import FORETIME, HAS_BOARD, LIMIT, NO_BOARD, SAMPLES, SOURCE, ProgramTest, environment, wait_until
 
 HOSTILE = '<img src=x onerror=alert(1)> & "quotes"'
 SWEEP = """
@@ -54,10 +54,7 @@ class WithoutBoardTest(ProgramTest):
             self.assertIn("tools/install-deps.sh --board", done.stderr)
 
 
-@unittest.skipUnless(
-    (pathlib.Path(FORETIME).parent / "core/foretime-board").exists(),
-    "this build has no board: tools/install-deps.sh --board",
-)
+@unittest.skipUnless(HAS_BOARD, NO_BOARD)
 class BoardTest(ProgramTest):
     def start_board(self, *arguments, **variables):
         process = subprocess.Popen(

@@ -1,7 +1,6 @@
 """One damaged record never hides the others: every field of every kind of record, and every reader."""
 import http.client
 import json
-import pathlib
 import re
 import subprocess
 import unittest
@@ -9,10 +8,9 @@ import urllib.parse
 
 import redis
 
-from program import FORETIME, LIMIT, SAMPLES, environment, wait_until
+from program import FORETIME, HAS_BOARD, LIMIT, SAMPLES, environment, wait_until
 from queue_case import QueueTest
 
-HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
 SWEEP = """
 name: NAME
 settings: base.yaml

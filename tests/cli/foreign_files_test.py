@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from program import FORETIME, ProgramTest, environment
+from program import FORETIME, HAS_BOARD, LIMIT, NO_BOARD, ProgramTest, environment
 from queue_case import QueueTest
 
 SECRET = "BOARD-OWNER-SECRET"
@@ -132,10 +132,7 @@ class AgentTest(QueueTest):
         self.wait_for("the slot", lambda: self.states()["next"]["state"] not in ("waiting", "active", "delayed"))
 
 
-@unittest.skipUnless(
-    (pathlib.Path(FORETIME).parent / "core/foretime-board").exists(),
-    "this build has no board: tools/install-deps.sh --board",
-)
+@unittest.skipUnless(HAS_BOARD, NO_BOARD)
 class ReportTest(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -209,7 +206,7 @@ class RunFolderTest(ProgramTest):
             ["history", "run"],
             ["plan", self.training()[2], *self.settings()],
         ]
-        if (pathlib.Path(FORETIME).parent / "core/foretime-board").exists():
+        if HAS_BOARD:
             commands.append(["report", "run", "-o", "report.html", "--force"])
         files = [
             path
@@ -233,7 +230,7 @@ class RunFolderTest(ProgramTest):
                         cwd=self.folder,
                         capture_output=True,
                         text=True,
-                        timeout=60,
+                        timeout=LIMIT,
                     )
                     self.assertIn(done.returncode, (0, 2, 3), done.stderr)
                     if done.returncode != 0:

@@ -108,7 +108,7 @@ class MemoryTest(QueueTest):
                     preexec_fn=limited(mebibytes << 10),
                     capture_output=True,
                     text=True,
-                    timeout=60,
+                    timeout=LIMIT,
                 )
                 self.assertEqual(done.returncode, 8 if mebibytes < needed or command == ["doctor"] else 0, done.stderr)
                 if done.returncode:

@@ -16,6 +16,8 @@ SYNTHESIZE_GRAPH = os.environ.get(
 )
 PLAN_ARRAYS = os.environ.get("FORETIME_PLAN_ARRAYS", str(SOURCE / "build/release/tests/inference/plan_arrays"))
 SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
+HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
+NO_BOARD = "this build has no board and no reports: tools/install-deps.sh --board"
 sys.path.append(str(SOURCE / "tests/support"))
 
 from messages import MessageTest  # noqa: E402

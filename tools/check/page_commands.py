@@ -183,6 +183,11 @@ def run_page(root, page, foretime, interpreter=None, slow=False, before=""):
                     if code is None:
                         yield f"{where}: takes more than {SECONDS[verb]} s"
                         return
+                    if code != promised and "this build has no board" in printed:
+                        print(
+                            f"{where}: not run, nor what follows it: this build has no board (tools/install-deps.sh --board)"
+                        )
+                        return
                     if code != promised:
                         yield f"{where}: exit code {code}, the page promises {promised}:\n{last_lines(printed)}"
                         return

@@ -1,0 +1,1 @@
+// Exists so that each precompiled header belongs to a separate target.

@@ -1,1 +1,0 @@
-// Exists so that the precompiled LibTorch header belongs to a separate target.
