@@ -151,16 +151,6 @@ bool begins_with_tab(const std::string& yaml, int line) {
 
 }  // namespace
 
-bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
-  try {
-    for (const auto& item : parse_yaml(read_yaml_text(file.string()), file.string()))
-      if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
-  } catch (const SettingsError&) {
-    // Whoever reads it as settings says what is wrong with it.
-  }
-  return false;
-}
-
 std::string place_of(const YAML::Node& node, const std::string& origin) {
   return is_override(origin) || node.Mark().line < 0 ? origin : fmt::format("{}:{}", origin, node.Mark().line + 1);
 }

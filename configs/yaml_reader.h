@@ -32,8 +32,6 @@ YAML::Node parse_yaml(const std::string& yaml, const std::string& origin);
 /// Returns the text of a file, pipe or device. Throws StorageError if the storage fails. Throws SettingsError for a
 /// folder, a file that cannot be read, and more than kMostYamlBytes, without reading the rest.
 std::string read_yaml_text(const std::filesystem::path& file);
-/// Returns whether a YAML file has one of `keys` at top level; false without a file or YAML. Throws StorageError.
-bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Returns `ORIGIN:LINE` of a node; `origin` alone for an override and a node without a line.
 std::string place_of(const YAML::Node& node, const std::string& origin);
 

@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,8 +18,8 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
-#include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/program_trial.h"
+#include "jobs/sweep/submission.h"
 #include "jobs/sweep/sweep.h"
 
 namespace foretime::cli {
@@ -30,10 +29,9 @@ using Json = nlohmann::json;
 
 struct SubmitOptions {
   QueueOptions queue;
-  std::string file, name;
-  std::vector<std::string> overrides;
-  std::optional<int64_t> priority, cpus, gpus, max_attempts;
+  std::string file;
   std::string ranks;  // N or MIN-MAX
+  jobs::SubmissionChanges changes;
   bool dry_run = false, json = false;
 };
 
@@ -50,62 +48,6 @@ std::optional<std::pair<int64_t, int64_t>> parse_ranks(const std::string& text) 
   const auto most = dash == std::string::npos ? least : number(std::string_view(text).substr(dash + 1));
   if (least < 1 || most < least) return std::nullopt;
   return std::pair(least, most);
-}
-
-/// Applies the options, which override the file's values, to a job.
-void apply(const SubmitOptions& options, jobs::JobSpec& job) {
-  if (options.priority) job.priority = *options.priority;
-  if (options.max_attempts) job.max_attempts = *options.max_attempts;
-  if (job.kind == jobs::JobKind::export_) return;                       // an export only copies files
-  if (!options.ranks.empty() && job.kind != jobs::JobKind::finetune) {  // that is one process
-    const auto [least, most] = parse_ranks(options.ranks).value();
-    job.resources.ranks = least;
-    job.resources.most_ranks = most > least ? most : 0;
-  }
-  if (options.cpus) job.resources.cpus = *options.cpus;
-  if (options.gpus) job.resources.gpus = *options.gpus;
-}
-
-jobs::SweepPlan plan_of_one(jobs::JobSpec job) {
-  return {{}, 1, [job = std::move(job)](const jobs::SweepPlan::Take& take) { take(jobs::JobSpec(job)); }};
-}
-
-/// Throws SweepError where a trial would not train the same on other numbers of ranks, or would leave GPUs idle.
-void check_resources(const jobs::SweepPlan& plan) {
-  plan.each_job([&](jobs::JobSpec&& job) {
-    if (job.settings == jobs::kSweepSettings) job.settings = plan.sweep.spec.settings;
-    if (jobs::runs_program(job.settings)) return;
-    if (const auto conflict = jobs::gpus_conflict(job.resources); !conflict.empty())
-      throw jobs::SweepError("job {}: {}", job.name, conflict);
-    if (!job.resources.elastic() || job.kind != jobs::JobKind::train || job.deferred) return;
-    if (const auto conflict = jobs::elastic_conflict(jobs::trial_settings(job, job.parameters)); !conflict.empty())
-      throw jobs::SweepError("job {}: {}", job.name, conflict);
-  });
-}
-
-/// Reads the file of a submission. A single job is a sweep without an id.
-jobs::SweepPlan load(const SubmitOptions& options) {
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(options.file, failure) && failure != std::errc::permission_denied)
-    throw jobs::SweepError("{}: no such file, expected a sweep or settings (YAML)", options.file);
-  jobs::SweepPlan plan;
-  if (jobs::is_finetune_file(options.file)) {
-    plan = plan_of_one(jobs::finetune_job(options.file, options.overrides, options.name));
-  } else if (jobs::is_sweep_file(options.file)) {
-    auto overrides = options.overrides;
-    if (!options.name.empty()) overrides.push_back("name=" + options.name);
-    plan = jobs::plan_sweep(options.file, overrides);
-  } else {
-    plan = plan_of_one(jobs::single_job(options.file, options.overrides, options.name));
-  }
-  plan.each_job = [&options, each = std::move(plan.each_job)](const jobs::SweepPlan::Take& take) {
-    each([&](jobs::JobSpec&& job) {
-      apply(options, job);
-      take(std::move(job));
-    });
-  };
-  if (!options.ranks.empty() || options.gpus) check_resources(plan);
-  return plan;
 }
 
 /// Columns for what differs between trials. The jobs are made several times, and never held together.
@@ -229,8 +171,9 @@ std::string data_root_options(const jobs::SweepPlan& plan) {
   return options;
 }
 
-/// Returns advice about jobs of a sweep, or the job `id`, that ended without success; empty if none did.
-std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
+/// Returns advice about jobs of a sweep, or the job `id`, that ended without success; empty if none did. `queue_words`:
+/// the options that name the queue.
+std::string advice_about_failures(const std::string& queue_words, jobs::QueueReader& reader, const std::string& sweep,
                                   const std::string& id) {
   int64_t unreadable = 0, failed = 0;
   for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable))
@@ -238,7 +181,7 @@ std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReade
       ++failed;
   if (failed == 0) return "";
   return fmt::format("{} of them ended without success and {} not run again by this: foretime retry {}{}{}\n", failed,
-                     failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, options_naming(options.queue),
+                     failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, queue_words,
                      sweep.empty() ? "" : ", or another search with seed=2");
 }
 
@@ -247,20 +190,21 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
                     jobs::QueueReader& reader) {
   const int64_t there = plan.count - added;
   const auto& spec = plan.sweep.spec;
-  const auto advice = there > 0 ? advice_about_failures(options, reader, spec.id, first) : "";
+  const auto queue_words = options_naming(options.queue);
+  const auto advice = there > 0 ? advice_about_failures(queue_words, reader, spec.id, first) : "";
   if (spec.id.empty())
     return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {}{})\n{}", first,
-                                   first, options_naming(options.queue), advice)
+                                   first, queue_words, advice)
                      : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
-                                   options_naming(options.queue));
+                                   queue_words);
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, one_line(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
   text += "\n" + advice;
   if (added > 0)
     text += fmt::format("run them with: foretime agent{}{}{}\n", programs_option(options, plan),
-                        data_root_options(plan), options_naming(options.queue));
-  return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, options_naming(options.queue));
+                        data_root_options(plan), queue_words);
+  return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, queue_words);
 }
 
 void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
@@ -275,7 +219,8 @@ void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
 }
 
 void run(const SubmitOptions& options) {
-  const auto plan = load(options);
+  const auto file = jobs::read_submission(options.file);
+  const auto plan = jobs::plan_submission(file, options.changes);
   for (const auto& warning : plan.sweep.warnings) print_message("warning: {}\n", warning);
   if (options.dry_run) {
     dry_run(options, plan);
@@ -299,15 +244,16 @@ void run(const SubmitOptions& options) {
 
 void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
+  jobs::SubmissionChanges& changes = options->changes;
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   needed_option(*command, "file", options->file,
                 "a sweep (W&B's grammar, docs/reference/sweep-files.md), "
                 "settings of foretime train, or a fine-tuning (docs/how-to/finetuning.md)",
                 "FILE");
-  typed_option(*command, "overrides", options->overrides, "settings that replace the file's, for every trial",
+  typed_option(*command, "overrides", changes.overrides, "settings that replace the file's, for every trial",
                "KEY=VALUE");
-  typed_option(*command, "--name", options->name, "name of the sweep or job, for people", "TEXT");
-  checked_option(*command, "--priority", options->priority, "larger first; 0 where the file says nothing",
+  typed_option(*command, "--name", changes.name, "name of the sweep or job, for people", "TEXT");
+  checked_option(*command, "--priority", changes.priority, "larger first; 0 where the file says nothing",
                  CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority), "N");
   const auto number = [&](const char* name, std::optional<int64_t>& value, const char* meaning, int64_t least,
                           int64_t most = 65536) {
@@ -324,9 +270,9 @@ void add_submit_command(CLI::App& app) {
                  "processes of mpirun: a number, or as many from MIN to MAX as are free when an attempt starts",
                  CLI::Validator(ranks_fault, "", "ranks"), "N|MIN-MAX")
       ->group("Each job (over the file's)");
-  number("--cpus", options->cpus, "CPUs of each rank", 1);
-  number("--gpus", options->gpus, "GPUs of each rank", 0);
-  number("--max-attempts", options->max_attempts, "failures after which a job is dead", 1, jobs::Limits::kAttempts);
+  number("--cpus", changes.cpus, "CPUs of each rank", 1);
+  number("--gpus", changes.gpus, "GPUs of each rank", 0);
+  number("--max-attempts", changes.max_attempts, "failures after which a job is dead", 1, jobs::Limits::kAttempts);
   command->add_flag("--dry-run", options->dry_run, "check and print the trials; needs no Redis");
   command->add_flag("--json", options->json, "print JSON");
   add_queue_options(*command, options->queue);
@@ -338,7 +284,10 @@ void add_submit_command(CLI::App& app) {
       "  foretime submit configs/sweeps/quickstart.yaml --dry-run\n"
       "  foretime submit configs/sweeps/quickstart.yaml trainer.steps=500 --priority 10\n"
       "  foretime submit configs/quickstart.yaml optimizer.learning_rate=3e-4 --redis redis://head:6379");
-  command->callback([options] { run(*options); });
+  command->callback([options] {
+    options->changes.ranks = parse_ranks(options->ranks);
+    run(*options);
+  });
 }
 
 }  // namespace foretime::cli

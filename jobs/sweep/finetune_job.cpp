@@ -97,13 +97,10 @@ std::string to_yaml(const FinetuneSettings& settings) {
 
 }  // namespace
 
-bool is_finetune_file(const std::filesystem::path& file) { return configs::has_key(file, {"finetune"}); }
-
-JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                     const std::string& name) {
-  const std::string origin = file.string();
-  const YamlEntry root{"", configs::parse_yaml(configs::read_yaml_text(origin), origin), origin};
-  JobSpec spec{.kind = JobKind::finetune, .name = file.stem().string(), .metric = kMetric};
+JobSpec finetune_job(const FinetuneFile& file, const std::vector<std::string>& overrides, const std::string& name) {
+  const std::string origin = file.path.string();
+  const YamlEntry root{"", configs::parse_yaml(file.yaml, origin), origin};
+  JobSpec spec{.kind = JobKind::finetune, .name = file.path.stem().string(), .metric = kMetric};
   FinetuneSettings settings;
   for (const YamlEntry& item : items_of(root, origin, "", {"finetune", "after", "name"})) {
     if (item.key == "finetune") settings = read_map(item, origin, overrides);

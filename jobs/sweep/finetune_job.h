@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "jobs/queue/job.h"
+#include "jobs/sweep/submission.h"
 
 /// Reads `foretime finetune` jobs (docs/how-to/finetuning.md): YAML with the map `finetune`, `after` and `name`.
 namespace foretime::jobs {
@@ -28,15 +28,10 @@ constexpr FinetuneKey kFinetuneKeys[] = {
     {"learning_rate", FinetuneKey::number}, {"holdout", FinetuneKey::number}, {"tolerance", FinetuneKey::number},
     {"seed", FinetuneKey::number},          {"licence", FinetuneKey::text},   {"take_worse", FinetuneKey::flag}};
 
-/// Returns whether a YAML file is a fine-tuning (has the key `finetune` at top level); false if the file is missing or
-/// no YAML. Throws StorageError if the storage fails.
-bool is_finetune_file(const std::filesystem::path& file);
-
 /// Returns the job of a fine-tuning file. `overrides` are key=value with keys of the map `finetune`. An empty `name`
-/// means `name` in the file, or else the name of the file. Throws StorageError, and SweepError or
-/// configs::SettingsError, whose message names the file and line (or the override) and the key.
-JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                     const std::string& name);
+/// means `name` in the file, or else the name of the file. Throws SweepError or configs::SettingsError, whose message
+/// names the file and line (or the override) and the key.
+JobSpec finetune_job(const FinetuneFile& file, const std::vector<std::string>& overrides, const std::string& name);
 
 /// Parses JobSpec::settings of a fine-tuning job. Throws configs::SettingsError.
 FinetuneSettings parse_finetune(const JobSpec& spec);

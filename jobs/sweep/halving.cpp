@@ -1,8 +1,7 @@
-#include "jobs/sweep/halving.h"
-
 #include <cmath>
 
 #include "jobs/error.h"
+#include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {
 namespace {

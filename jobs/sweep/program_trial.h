@@ -46,18 +46,10 @@ nlohmann::json value_of(const std::string& text);
 /// Returns the values that the program receives, such as {"optimizer": {"lr": 0.1}, "epochs": 3}.
 nlohmann::json values_of(const ProgramTrial& trial, const Parameters& parameters);
 
-/// Returns the command line of a trial as W&B makes it: the words of `command`, of which these are replaced:
-/// - ${env}: /usr/bin/env
-/// - ${interpreter}: python3
-/// - ${program}: `program`
-/// - ${args}: --key=value …
-/// - ${args_no_hyphens}: key=value …
-/// - ${args_no_equals}: --key value …
-/// - ${args_no_boolean_flags}: --key for true, nothing for false, and --key=value for other values
-/// - ${args_json}: JSON of values_of(); ${args_json_file}: `json_file`
-/// - ${envvar:NAME}, also inside of words: environment("NAME")
-///
-/// Values are written as in Python: True, None, [1, 'a']. Throws JobsError if `environment` returns null.
+/// Returns the command line of a trial as W&B makes it: the words of `command` with each `${…}` of
+/// docs/reference/sweep-files.md replaced: ${program} by `program`, ${args_json_file} by `json_file`, ${envvar:NAME} by
+/// environment("NAME"). Values are written as in Python: True, None, [1, 'a']. Throws JobsError if `environment`
+/// returns null.
 std::vector<std::string> arguments_of(const ProgramTrial& trial, const Parameters& parameters,
                                       const std::string& program, const std::string& json_file,
                                       const std::function<const char*(const char*)>& environment);

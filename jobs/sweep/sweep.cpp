@@ -9,7 +9,6 @@
 
 #include "configs/load.h"
 #include "configs/metrics.h"
-#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/program_trial.h"
 #include "jobs/sweep/sweep_document.h"
@@ -280,28 +279,26 @@ void prepare_for_queue(configs::Settings& settings) {
   if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
 }
 
-bool is_sweep_file(const std::filesystem::path& file) { return configs::has_key(file, {"method", "parameters"}); }
-
-JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                   const std::string& name) {
-  configs::Settings settings = configs::load_settings(file, overrides);
+JobSpec training_job(const TrainingFile& file, const std::vector<std::string>& overrides, const std::string& name) {
+  const std::string origin = file.path.string();
+  configs::Settings settings = configs::parse_settings(file.yaml, origin, overrides);
   if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/true); !conflict.empty())
-    throw configs::SettingsError("{}: {}", file.string(), conflict);
+    throw configs::SettingsError("{}: {}", origin, conflict);
   prepare_for_queue(settings);
-  JobSpec spec{.kind = JobKind::train, .name = name.empty() ? file.stem().string() : name};
+  JobSpec spec{.kind = JobKind::train, .name = name.empty() ? file.path.stem().string() : name};
   if (spec.name.size() > Limits::kName)
-    throw SweepError("{}: found a job name of {} bytes, expected at most {}; --name sets a shorter one", file.string(),
+    throw SweepError("{}: found a job name of {} bytes, expected at most {}; --name sets a shorter one", origin,
                      spec.name.size(), Limits::kName);
   spec.settings = configs::to_yaml(settings);
   if (spec.settings.size() > Limits::kSettings)
-    throw SweepError("{}: found {} bytes of settings, expected at most {}: shorten its lists of files", file.string(),
+    throw SweepError("{}: found {} bytes of settings, expected at most {}: shorten its lists of files", origin,
                      spec.settings.size(), Limits::kSettings);
   spec.metric = settings.trainer.metric;
   spec.maximize = configs::maximizes(settings.trainer);
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {
-    throw SweepError("{}: found text that is not UTF-8", file.string());
+    throw SweepError("{}: found text that is not UTF-8", origin);
   }
   return spec;
 }
@@ -353,8 +350,8 @@ static SweepPlan plan_of(const std::string& yaml, const std::string& origin, con
   }
 }
 
-SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return plan_of(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
+SweepPlan plan_sweep(const SweepFile& file, const std::vector<std::string>& overrides) {
+  return plan_of(file.yaml, file.path.string(), file.path.parent_path(), overrides);
 }
 
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,

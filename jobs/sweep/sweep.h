@@ -9,6 +9,7 @@
 #include "configs/settings.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/search_space.h"
+#include "jobs/sweep/submission.h"
 
 namespace foretime::jobs {
 
@@ -16,16 +17,8 @@ namespace foretime::jobs {
 /// checkpoint.every_steps to trainer.eval_every if it is 0, since retries need checkpoints.
 void prepare_for_queue(configs::Settings& settings);
 
-/// Holds a sweep file and its jobs. The grammar is W&B's (method, metric, parameters, run_cap, early_terminate, name,
-/// description) with these additional keys:
-/// - `settings`: the YAML file of `foretime train` that is swept, relative to the sweep file
-/// - `overrides`: a map of settings
-/// - `seed`: seed of the search; `seeds`: a number or list, each trial runs once for each trainer.seed
-/// - `then`: list of evaluate and export, or a map with their options: jobs that follow each trial
-/// - `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`, `rename`
-///
-/// With `program` or `command` and without `settings`, trials run that program (jobs/sweep/program_trial.h).
-/// docs/reference/sweep-files.md has the whole grammar.
+/// Holds a sweep file and its jobs. docs/reference/sweep-files.md has the grammar. With `program` or `command` and
+/// without `settings`, trials run that program (jobs/sweep/program_trial.h).
 struct Sweep {
   SweepSpec spec;
   SearchSpace space;
@@ -42,7 +35,7 @@ struct SweepPlan {
   std::function<void(const Take&)> each_job;
 };
 
-/// Reads and expands a sweep file into at most 100,000 jobs, all checked. `overrides` are key=value: run_cap, name,
+/// Expands a sweep file into at most 100,000 jobs, all checked. `overrides` are key=value: run_cap, name,
 /// seed, seeds, settings (relative to the working folder), program, metric.name, metric.goal, priority and max_attempts
 /// replace the file's values; every other key, with or without `set.` before it, is a setting of every trial.
 ///
@@ -50,18 +43,14 @@ struct SweepPlan {
 /// keys with the nearest known one); deferred (bayes) trials are checked at each bound and each value of each
 /// parameter. The sweep's id covers everything that shapes its trials, but not name, priority, resources, attempts and
 /// run.directory. Throws StorageError, and SweepError or configs::SettingsError with file, line or override, and key.
-SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+SweepPlan plan_sweep(const SweepFile& file, const std::vector<std::string>& overrides = {});
 /// Reads and expands the text of a sweep file as plan_sweep() does, and returns all jobs at once. `origin` names the
 /// file in messages; the path in `settings` is relative to `folder`.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
-/// Returns whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime
-/// train`; false if the file is missing or no YAML. Throws StorageError if the storage fails.
-bool is_sweep_file(const std::filesystem::path& file);
 /// Returns a training job with the settings of a file, changed by `overrides` (key=value) and prepare_for_queue(). An
-/// empty `name` means the file's name. Throws configs::SettingsError, SweepError and StorageError.
-JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                   const std::string& name);
+/// empty `name` means the file's name. Throws configs::SettingsError and SweepError.
+JobSpec training_job(const TrainingFile& file, const std::vector<std::string>& overrides, const std::string& name);
 
 /// Returns why trials with these settings must not change their number of ranks between attempts; empty if they may.
 std::string elastic_conflict(const configs::Settings& settings);

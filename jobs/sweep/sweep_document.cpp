@@ -11,7 +11,6 @@
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "jobs/error.h"
-#include "jobs/sweep/halving.h"
 #include "jobs/sweep/setting_overrides.h"
 #include "metrics/metric_table.h"
 

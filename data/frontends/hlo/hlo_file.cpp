@@ -20,7 +20,6 @@
 #include "data/files/byte_source.h"
 #include "data/files/file_form.h"
 #include "data/frontends/hlo/hlo.pb.h"
-#include "data/frontends/hlo/hlo_text.h"
 #include "data/frontends/hlo/node_features.h"
 
 namespace foretime::data {

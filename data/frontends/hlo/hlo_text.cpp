@@ -1,5 +1,3 @@
-#include "data/frontends/hlo/hlo_text.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include "base/numbers.h"
 #include "base/text.h"
 #include "data/frontends/hlo/hlo.pb.h"
+#include "data/frontends/hlo/hlo_file.h"
 #include "data/frontends/hlo/hlo_scanner.h"
 #include "data/frontends/hlo/node_features.h"
 

@@ -1,10 +1,9 @@
-#include "data/frontends/loops/lane_positions.h"
-
 #include <algorithm>
 #include <array>
 #include <functional>
 
 #include "data/frontends/ansor/dag/expression.h"
+#include "data/frontends/loops/nest_program.h"
 
 namespace foretime::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/index_range.h"
 #include "data/frontends/loops/column_writer.h"
 #include "data/frontends/loops/gpu_columns.h"
-#include "data/frontends/loops/roofline.h"
+#include "data/frontends/loops/statement_shape.h"
 
 namespace foretime::data {
 namespace {

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/index_range.h"
 #include "data/frontends/ansor/dag/expression.h"
-#include "data/frontends/loops/lane_positions.h"
 
 namespace foretime::data {
 namespace {

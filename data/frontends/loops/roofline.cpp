@@ -1,9 +1,8 @@
-#include "data/frontends/loops/roofline.h"
-
 #include <algorithm>
 #include <array>
 
 #include "base/index_range.h"
+#include "data/frontends/loops/statement_shape.h"
 
 namespace foretime::data {
 namespace {

@@ -25,7 +25,7 @@ class FinetuneJobTest : public ::testing::Test {
     return file;
   }
   JobSpec read(const std::string& yaml, const std::vector<std::string>& overrides = {}, const std::string& name = "") {
-    return finetune_job(write(yaml), overrides, name);
+    return finetune_job(std::get<FinetuneFile>(read_submission(write(yaml))), overrides, name);
   }
   std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
     return testing::message_of<Error>([&] { read(yaml, overrides); });
@@ -94,10 +94,10 @@ TEST_F(FinetuneJobTest, RefusesWhatIsWrongByPlace) {
 }
 
 TEST_F(FinetuneJobTest, IsToldFromSettingsAndSweeps) {
-  EXPECT_TRUE(is_finetune_file(write("finetune: {}\n")));
-  EXPECT_FALSE(is_finetune_file(write("method: grid\n")));
-  EXPECT_FALSE(is_finetune_file(write("[\n")));
-  EXPECT_FALSE(is_finetune_file("no-such-file"));
+  EXPECT_TRUE(std::holds_alternative<FinetuneFile>(read_submission(write("finetune: {}\n"))));
+  EXPECT_TRUE(std::holds_alternative<SweepFile>(read_submission(write("method: grid\n"))));
+  EXPECT_TRUE(std::holds_alternative<TrainingFile>(read_submission(write("[\n"))));
+  EXPECT_THROW(read_submission("no-such-file"), SweepError);
 }
 
 }  // namespace

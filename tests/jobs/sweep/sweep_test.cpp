@@ -9,7 +9,7 @@
 
 #include "configs/load.h"
 #include "jobs/error.h"
-#include "jobs/sweep/halving.h"
+#include "jobs/sweep/sweep_document.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
@@ -31,7 +31,7 @@ Sweep parse(const std::string& yaml, const std::vector<std::string>& overrides =
 }
 
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {}) {
-  auto plan = plan_sweep(file, overrides);
+  auto plan = plan_sweep(std::get<SweepFile>(read_submission(file)), overrides);
   plan.each_job([&](JobSpec&& job) { plan.sweep.jobs.push_back(std::move(job)); });
   return std::move(plan.sweep);
 }
@@ -288,11 +288,9 @@ TEST(Sweep, EveryShippedFileParses) {
   for (const auto& file : std::filesystem::directory_iterator(testing::source_dir() / "configs" / "sweeps")) {
     const Sweep sweep = load_sweep(file.path());
     EXPECT_FALSE(sweep.jobs.empty()) << file.path();
-    EXPECT_TRUE(is_sweep_file(file.path()));
     ++files;
   }
   EXPECT_GE(files, 3);
-  EXPECT_FALSE(is_sweep_file(testing::source_dir() / "configs" / "quickstart.yaml"));
   const Sweep example = load_sweep(testing::source_dir() / "configs" / "sweeps" / "wandb_example.yaml");
   EXPECT_EQ(example.jobs.size(), 12U);
   const Sweep quick = load_sweep(testing::source_dir() / "configs" / "sweeps" / "quickstart.yaml");
@@ -311,8 +309,7 @@ TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
   EXPECT_EQ(settings_of(sweep, 0).model.hidden, 48);
   EXPECT_EQ(sweep.spec.name, "sweep");
   EXPECT_EQ(sweep.jobs[0].max_attempts, 5);
-  EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), configs::SettingsError);
-  EXPECT_FALSE(is_sweep_file(scratch.path() / "none.yaml"));
+  EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), SweepError);
   // From the command line it is relative to where the user is.
   const std::string base = (scratch.path() / "base.yaml").string();
   const std::string text = "method: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
@@ -321,7 +318,8 @@ TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
 
 TEST(Sweep, SingleJobFromASettingsFile) {
   const auto file = testing::source_dir() / "configs" / "quickstart.yaml";
-  const JobSpec job = single_job(file, {"trainer.steps=12"}, "");
+  const auto text = std::get<TrainingFile>(read_submission(file));
+  const JobSpec job = training_job(text, {"trainer.steps=12"}, "");
   EXPECT_EQ(job.name, "quickstart");
   EXPECT_EQ(job.id, job_id(job));
   EXPECT_EQ(job.trial, -1);
@@ -329,8 +327,8 @@ TEST(Sweep, SingleJobFromASettingsFile) {
   EXPECT_FALSE(job.maximize);
   EXPECT_EQ(configs::parse_settings(job.settings, job.name).trainer.steps, 12);
   EXPECT_EQ(configs::parse_settings(job.settings, job.name).run.directory, configs::RunSettings().directory);
-  EXPECT_EQ(single_job(file, {"trainer.steps=12", "run.directory=x"}, "named").id, job.id);
-  EXPECT_THROW(single_job(file, {"trainer.stepz=12"}, ""), configs::SettingsError);
+  EXPECT_EQ(training_job(text, {"trainer.steps=12", "run.directory=x"}, "named").id, job.id);
+  EXPECT_THROW(training_job(text, {"trainer.stepz=12"}, ""), configs::SettingsError);
 }
 
 using Rungs = std::vector<int64_t>;

@@ -1,4 +1,3 @@
-#include "data/frontends/hlo/hlo_text.h"
 
 #include <map>
 #include <string>

@@ -18,7 +18,6 @@
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/nest_statements.h"
 #include "data/frontends/loops/gpu_columns.h"
-#include "data/frontends/loops/lane_positions.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/loops/nest_program.h"
 #include "tests/data/frontends/ansor/schedules.h"

@@ -18,7 +18,7 @@
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/nest_program.h"
-#include "data/frontends/loops/roofline.h"
+#include "data/frontends/loops/statement_shape.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
