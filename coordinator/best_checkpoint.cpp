@@ -1,7 +1,6 @@
 #include "coordinator/best_checkpoint.h"
 
 #include <functional>
-#include <ranges>
 
 #include <fmt/format.h>
 
@@ -15,10 +14,10 @@ namespace fs = std::filesystem;
 
 /// Returns the newest intact checkpoint other than `damaged`; nullopt if there is none.
 std::optional<StoredCheckpoint> newest_intact(const CheckpointStore& store, std::optional<int64_t> damaged) {
-  for (const int64_t step : store.steps() | std::views::reverse) {
-    if (step == damaged) continue;
+  for (auto steps = store.steps(); !steps.empty(); steps.pop_back()) {
+    if (steps.back() == damaged) continue;
     try {
-      return store.read(step);
+      return store.read(steps.back());
     } catch (const Error&) {
       // An older one may be intact.
     }

@@ -39,8 +39,8 @@ def main():
                 window = browser.Browser(1200, 1270)
                 try:
                     window.open(f"{address}/sweep/{sweep}#{token}")
-                    window.one(".parallel polyline")
-                    window.one("figure canvas")
+                    window.wait_for(".parallel polyline")
+                    window.wait_for("figure canvas")
                     window.run("document.activeElement.blur()")
                     window.shot(picture, whole=False)
                 finally:

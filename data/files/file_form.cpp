@@ -242,7 +242,8 @@ FileForm expect_form(const std::filesystem::path& file, std::initializer_list<Fi
 
 char delimiter_of(std::string_view header) {
   const auto outside = outside_quotes(header);
-  return std::ranges::max({',', ';', '\t'}, {}, [&](char delimiter) { return std::ranges::count(outside, delimiter); });
+  const auto fewer = [&](char a, char b) { return std::ranges::count(outside, a) < std::ranges::count(outside, b); };
+  return std::max({',', ';', '\t'}, fewer);
 }
 
 }  // namespace foretime::data

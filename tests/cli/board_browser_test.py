@@ -46,7 +46,7 @@ class BoardBrowserTest(ProgramTest):
         self.downloads.mkdir()
         self.browser = browser.Browser(downloads=self.downloads)
         self.addCleanup(self.browser.close)
-        self.one, self.all, self.until = self.browser.one, self.browser.all, self.browser.until
+        self.wait_for, self.all, self.until = self.browser.wait_for, self.browser.all, self.browser.until
         self.text_of = self.browser.text_of
 
     def start_board(self, *arguments):
@@ -94,7 +94,7 @@ class BoardBrowserTest(ProgramTest):
 
     def open(self, path):
         self.browser.open(self.base + path)
-        self.one("h1")
+        self.wait_for("h1")
         self.assertEqual(self.browser.errors(), [], path)
 
     def click(self, selector):
@@ -227,7 +227,7 @@ class BoardBrowserTest(ProgramTest):
 
     def check_queue(self, done, running):
         self.open("/")
-        self.one(f"tr[data-id='{running}']")
+        self.wait_for(f"tr[data-id='{running}']")
         self.assertIn(HOSTILE, self.browser.text())
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertTrue(self.until(lambda: len(self.all("figure canvas")) == 2))
@@ -264,7 +264,7 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: "model.hidden" not in self.text_of("thead")))
         self.assertIn("hide=model.hidden", self.browser.driver.current_url)
         # Parallel coordinates: whoever drags over the lower end of the objective's axis keeps the best trial.
-        self.one(".parallel polyline")
+        self.wait_for(".parallel polyline")
         self.assertEqual(len(self.all(".parallel polyline")), 6)
         self.browser.run(
             """const handle = document.querySelector('.parallel g ~ rect.handle:last-of-type');
@@ -297,22 +297,26 @@ class BoardBrowserTest(ProgramTest):
         )
         self.click("figure.wide:has(.parallel) .saves button:nth-child(2)")
         self.assertRegex(self.saved(".svg"), r"^<svg .*<polyline ")
-        importance = [row.text for row in self.all(".bars .name")]
+        importance = self.until(lambda: [row.text for row in self.all(".bars .name")])
         self.assertEqual(sorted(importance), ["model.hidden", "model.norm", "optimizer.learning_rate"])
         self.assertEqual(self.browser.errors(), [])
 
     def check_job(self, job):
         self.open(f"/job/{job['id']}")
-        self.one("pre[aria-label=log]")
+        self.wait_for("pre[aria-label=log]")
         self.assertTrue(self.until(lambda: HOSTILE in self.text_of("pre[aria-label=log]")))
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertEqual(float(self.value("[data-name='holdout/mae'] span")), job["objective"])
-        metrics = {
-            row.find_element("css selector", "td").text: float(
-                row.find_elements("css selector", "td")[1].get_attribute("data-value")
-            )
-            for row in self.one("[aria-label=metrics] tbody").find_elements("css selector", "tr")
-        }
+        metrics = self.until(
+            lambda: {
+                name.text: float(value.get_attribute("data-value"))
+                for name, value in zip(
+                    self.all("[aria-label=metrics] tbody td:first-child"),
+                    self.all("[aria-label=metrics] tbody td:nth-child(2)"),
+                    strict=True,
+                )
+            }
+        )
         self.assertEqual(metrics, job["metrics"])
         self.assertEqual(len(self.all(".timeline rect.state")), job["attempt"])
         artifacts = self.json_of("status", job["id"], "--json")["artifacts"]
@@ -382,7 +386,7 @@ class BoardBrowserTest(ProgramTest):
             self.browser.run("return [document.querySelector('main img, main script'), document.title]"),
             [None, "running – Foretime"],
         )
-        self.one("th [data-key=objective]")
+        self.wait_for("th [data-key=objective]")
         self.browser.run("document.querySelector('th [data-key=objective]').focus()")
         self.browser.run("window.table = document.querySelector('table')")
         self.assertTrue(
@@ -403,7 +407,7 @@ class BoardBrowserTest(ProgramTest):
         """Who reads on a small screen stays where he is while what runs changes, and what he selected stays selected."""
         self.browser.resize(360, 640)
         self.open(f"/sweep/{sweep}")
-        self.one("tr[data-id]")
+        self.wait_for("tr[data-id]")
         self.assertTrue(
             self.until(
                 lambda: self.browser.run(
@@ -483,7 +487,7 @@ class BoardBrowserTest(ProgramTest):
         waiting = [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "waiting"][0]["id"]
         job = lambda: self.json_of("status", waiting, "--json")
         self.open(f"/job/{waiting}")
-        self.one("input[aria-label=priority]")
+        self.wait_for("input[aria-label=priority]")
         self.browser.run("document.querySelector('input[aria-label=priority]').value = '-7'")
         self.click("[data-action=priority]")
         self.assertTrue(self.until(lambda: job()["priority"] == -7))
@@ -502,7 +506,7 @@ class BoardBrowserTest(ProgramTest):
         self.assertEqual(self.browser.errors(), [])
         # A page that holds another token is told so, and nothing happens.
         self.open(f"/sweep/{done}")
-        self.one("[data-action=pause]")
+        self.wait_for("[data-action=pause]")
         self.browser.run("localStorage.setItem('token', '0')")
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: "the token is missing or wrong" in self.text_of("#notice")))
@@ -529,11 +533,12 @@ class BoardBrowserTest(ProgramTest):
             self.assertFalse(self.all("table"))
             self.browser.errors()  # of requests that were refused
             self.assertEqual(self.browser.nameless()[0], [])
-            field = self.one("input[type=password]")
-            field.send_keys("no token\ue007")
+            self.browser.read("input[type=password]", lambda field: field.send_keys("no token\ue007"))
             self.assertTrue(self.until(lambda: "this is no token" in self.text_of("#notice")))
-            field.clear()
-            field.send_keys(f"{self.base}/#token={self.token}\ue007")
+            self.browser.read("input[type=password]", lambda field: field.clear())
+            self.browser.read(
+                "input[type=password]", lambda field: field.send_keys(f"{self.base}/#token={self.token}\ue007")
+            )
             self.assertTrue(
                 self.until(lambda: self.all("[aria-label=rankings] tbody tr")), "the address that was asked for"
             )
@@ -578,7 +583,7 @@ class BoardBrowserTest(ProgramTest):
         for _ in range(most // 50 - 1):
             self.click(".tools:last-of-type button:last-child")
         self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[-50:]))
-        self.assertFalse(self.one(".tools:last-of-type button:last-child").is_enabled())
+        self.assertFalse(self.browser.read(".tools:last-of-type button:last-child", lambda next: next.is_enabled()))
         self.click("h2 + .tools > button")
         rows = self.rows_of(self.saved(".csv"))
         self.assertEqual(
@@ -660,7 +665,7 @@ class BoardBrowserTest(ProgramTest):
         rows = self.rows("all/small/results.csv")
         self.start_board("all")
         self.open("/runs")
-        self.one("a[href^='/experiment']").click()
+        self.click("a[href^='/experiment']")
         self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr")))
         self.assertEqual(self.text_of("h1"), "Small <b>and</b> quick")
         found = self.browser.run(
@@ -708,7 +713,10 @@ class BoardBrowserTest(ProgramTest):
         self.open(path)
         longest = max((event for event in trace if event["ph"] == "X"), key=lambda event: event["dur"])
         self.assertIn(
-            longest["name"], self.one("pre[aria-label='Where the time went of profiled']").get_attribute("textContent")
+            longest["name"],
+            self.browser.read(
+                "pre[aria-label='Where the time went of profiled']", lambda text: text.get_attribute("textContent")
+            ),
         )
         self.click("a[download='trace.json']")
         self.assertEqual(json.loads(self.saved("trace.json"))["traceEvents"], trace)

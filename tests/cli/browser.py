@@ -81,15 +81,17 @@ class Browser:
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def one(self, selector):
-        """The first element, once it is there."""
-        found = self.until(lambda: self.all(selector))
+    def wait_for(self, selector):
+        self.read(selector, lambda element: element.id)
+
+    def read(self, selector, value):
+        """`value` of the first element, once it is there. The page may replace it between finding and reading."""
+        found = self.until(lambda: [value(element) for element in self.all(selector)[:1]])
         assert found, f"nothing matches {selector} on {self.driver.current_url}: {self.text()[:2000]}"
         return found[0]
 
     def text_of(self, selector):
-        """The text of the first element, once it is there. The page may replace it between finding and reading."""
-        return self.until(lambda: [element.text for element in self.all(selector)[:1]])[0]
+        return self.read(selector, lambda element: element.text)
 
     def until(self, condition):
         """Returns what `condition` returns once that is true; its last value after the limit of all tests."""
