@@ -30,7 +30,7 @@ foretime(\.\w+)+\.(Callable|Iterable|Iterator|Mapping|MutableMapping|Sequence|Or
 foretime\.compat\.\w+\.take
 foretime\.wandb\.xgboost\.WandbCallback
 foretime\.(records\.)?Records\.(__match_args__|__replace__)
-foretime\.task_files\.Task\.(__match_args__|__replace__)
+foretime(\.\w+)+\.(Task|Names|DatabaseProgram)\.(__match_args__|__replace__)
 foretime\.library\.Structure\.__getattr__
 foretime\.groups\.Model
 foretime\.handles\.TracebackType

@@ -1,5 +1,6 @@
 """What the tests share: the package's path, the fake library, whether TVM is there."""
 import atexit
+import importlib
 import os
 import pathlib
 import shutil
@@ -16,14 +17,18 @@ _folder = tempfile.mkdtemp(prefix="foretime-tests-")
 atexit.register(shutil.rmtree, _folder, True)
 os.chdir(_folder)  # TVM leaves a cache where it is imported
 
-try:
-    from tvm import te  # noqa: F401
 
-    TVM = True
-except ImportError:
-    TVM = False
+def _imports(name):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
 
-needs_tvm = unittest.skipUnless(TVM, "needs a Python with TVM: import tvm failed")
+
+TVM = _imports("tvm.auto_scheduler")
+needs_tvm = unittest.skipUnless(TVM, "needs a Python with TVM 0.8 to 0.19: import tvm.auto_scheduler failed")
+needs_meta_schedule = unittest.skipUnless(_imports("tvm.te"), "needs a Python with TVM: import tvm failed")
 
 _built = []
 

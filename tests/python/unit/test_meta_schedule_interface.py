@@ -1,142 +1,165 @@
-"""The cost model for meta_schedule against the interface that TVM 0.15 to 0.20 have, where no TVM is: a package of the same names, whose
-classes call the model in the way that TVM's sources do (python/tvm/meta_schedule/utils.py, cost_model/cost_model.py)."""
+"""The cost model for MetaSchedule against the interfaces of TVM's releases, where no TVM is: packages of the same names (fake_tvm.py),
+whose classes call the model in the way that TVM's sources do."""
 import os
-import pathlib
 import subprocess
 import sys
-import textwrap
 
+from fake_tvm import GENERATIONS, write_package
 from support import ROOT, FolderTest, fake_library
 
-FILES = {
-    "__init__.py": "__version__ = '{version}'\n",
-    "tir.py": "class PrimFunc:\n    def __init__(self, text):\n        self.text = text\n",
-    "ir/__init__.py": "def structural_hash(node, map_free_vars=False):\n    return len(node.functions)\n",
-    "ir/base.py": "def save_json(node):\n    return node.text\n",
-    "meta_schedule/__init__.py": "",
-    "meta_schedule/cost_model.py": """
-        import ctypes
-        import numpy as np
-
-        class Handle:  # what TVM keeps of a model: functions, which it calls with pointers
-            def __init__(self, f_load=None, f_save=None, f_update=None, predict_func=None, f_as_string=None):
-                def f_predict(context, candidates, pointer):
-                    array = np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(ctypes.c_double)), shape=(len(candidates),))
-                    array[:] = predict_func(context, candidates)
-                self.handle = (f_load, f_save, f_update, f_predict, f_as_string)
-
-        class PyCostModel:
-            _tvm_metadata = {"cls": Handle, "methods": ["load", "save", "update", "predict", "__str__"]}
-
-            def load(self, path):
-                raise NotImplementedError
-
-            def save(self, path):
-                raise NotImplementedError
-
-            def update(self, context, candidates, results):
-                raise NotImplementedError
-
-            def predict(self, context, candidates):
-                raise NotImplementedError
-
-            def __str__(self):
-                return type(self).__name__
-        """,
-    "meta_schedule/utils.py": """
-        import inspect
-        import weakref
-
-        def derived_object(cls):
-            base = cls.__base__
-
-            class Derived(base._tvm_metadata["cls"]):
-                _cls = cls
-                _type = "TVMDerivedObject"
-
-                def __init__(self, *args, **kwargs):
-                    self.handle = None
-                    self._inst = cls(*args, **kwargs)
-                    inst = self._inst
-                    super().__init__(*[(lambda *words, name=name: getattr(inst, name)(*words)) for name in base._tvm_metadata["methods"]])
-                    self._inst._outer = weakref.ref(self)
-
-                def __getattr__(self, name):
-                    result = self._inst.__getattribute__(name)
-                    return (lambda *args, **kwargs: result(*args, **kwargs)) if inspect.ismethod(result) else result
-
-                def __setattr__(self, name, value):
-                    if name in ("_inst", "key", "handle"):
-                        super().__setattr__(name, value)
-                    else:
-                        self._inst.__setattr__(name, value)
-            return Derived
-        """,
-}
-SCRIPT = """
-import ctypes, json, sys
+HEAD = """
+import ctypes, json, os, sys, types
 import numpy as np
-from tvm.tir import PrimFunc
 import foretime
+import fake_programs
+from fake_programs import Module, program, target
 from foretime.meta_schedule import ForetimeCostModel
 
-class Module:
-    def __init__(self, text):
-        self.functions = {"main": PrimFunc(text)}
+bundle, library, folder = sys.argv[1:]
+library = foretime.Library(ctypes.CDLL(library))
 
-class Candidate:
-    def __init__(self, text):
-        self.sch = type("Schedule", (), {"mod": Module(text)})()
+def candidate(stores):
+    return types.SimpleNamespace(sch=types.SimpleNamespace(mod=Module(program(stores))))
 
-class Result:
-    def __init__(self, seconds):
-        self.run_secs, self.error_msg = (None, "timeout") if seconds is None else ([seconds, seconds], None)
+def result(seconds):
+    return types.SimpleNamespace(run_secs=None if seconds is None else [seconds, seconds], error_msg=None if seconds else "timeout")
 
-model = ForetimeCostModel(sys.argv[1], library=foretime.Library(ctypes.CDLL(sys.argv[2])))
-load, save, update, predict, as_string = model.handle
-context = type("TuneContext", (), {"mod": Module("x")})()
-candidates = [Candidate("{" + "x" * length) for length in (30, 10, 20)]
+def context(options={"kind": "llvm", "num-cores": 2}):
+    return types.SimpleNamespace(mod=Module(program(1)), target=target(options))
+"""
+CALLS = """
+model = ForetimeCostModel(bundle, library=library)
+load, save, update, predict = model.handle
+candidates = [candidate(stores) for stores in (3, 1, 2)]
 speeds = np.full(3, -1.0)
-predict(context, candidates, ctypes.c_void_p(speeds.ctypes.data))
+predict(context(), candidates, ctypes.c_void_p(speeds.ctypes.data))
 assert (speeds > 0).all() and np.argsort(-speeds).tolist() == [1, 2, 0], speeds
-update(context, candidates, [Result(0.5), Result(None), Result(0.25)])
-outcomes = [json.loads(line) for line in model.records]
-assert [outcome.get("runtime") for outcome in outcomes] == [0.5, None, 0.25] and outcomes[1]["failed"], outcomes
-save(sys.argv[3])
-load(sys.argv[3])
-assert model.records == [] and isinstance(as_string(), str)
-predict(context, [], ctypes.c_void_p(speeds.ctypes.data))
+update(context(), candidates, [result(0.5), result(None), result(0.25)])
+lines = [json.loads(line) for line in model.records]
+assert [line.get("runtime") for line in lines] == [0.5, None, 0.25] and lines[1]["failed"], lines
+assert {line["workload"] for line in lines} == {"1"} and len({line["id"] for line in lines}) == 3, lines
+attributes = json.loads(lines[0]["program"])["attrs"]
+assert attributes["target"] == "llvm -num-cores=2" and attributes["tvm"] == sys.modules["tvm"].__version__, attributes
+save(os.path.join(folder, "saved"))
+load(os.path.join(folder, "saved"))
+assert model.records == []
+predict(context(), [], ctypes.c_void_p(speeds.ctypes.data))
 print("well")
+"""
+UNREADABLE = """
+several = types.SimpleNamespace(sch=types.SimpleNamespace(mod=Module(program(1), program(1))))
+model = ForetimeCostModel(bundle, library=library)
+speeds = model.predict(context(), [candidate(1), several, candidate(1)])
+assert speeds[0] == speeds[2] > 0 and speeds[1] > 0, speeds
+model.update(context(), [several, candidate(2)], [result(0.5), result(0.25)])
+assert len(model.records) == 1, model.records
+try:
+    for _ in range(100):
+        ForetimeCostModel(bundle, library=library).predict(context(), [several] * 100)
+except foretime.ForetimeError as error:
+    print(error)
+"""
+FINE_TUNING = """
+script = "import shutil, sys; assert len(open(sys.argv[2]).readlines()) == 6; shutil.copyfile(sys.argv[1], sys.argv[3])"
+words = (sys.executable, "-c", script, "{model}", "{records}", "{output}")
+rounds = os.path.join(folder, "rounds")
+model = ForetimeCostModel(bundle, finetune_every=5, finetune_command=words, finetune_folder=rounds, library=library)
+model.update(context(), [candidate(1)] * 3, [result(0.5)] * 3)
+assert not os.path.exists(rounds)
+model.update(context(), [candidate(2)] * 3, [result(0.25)] * 3)
+print(sorted(os.listdir(rounds)), len(model.predict(context(), [candidate(1)])))
+"""
+DATABASES = """
+def write(name, workloads, records):
+    os.makedirs(os.path.join(folder, name), exist_ok=True)
+    for file, rows in (("database_workload.json", workloads), ("database_tuning_record.json", records)):
+        with open(os.path.join(folder, name, file), "w") as out:
+            out.writelines(json.dumps(row) + "\\n" for row in rows)
+    return os.path.join(folder, name)
+
+llvm = {"kind": "llvm", "mcpu": "core-avx2"}
+records = [[0, [[2], [0.002, 0.004], llvm, []]], [0, [[3], [1e10], llvm, []]], [0, [["Unknown"], [1.0], llvm, []]], [0, [[4], None, llvm, []]]]
+database = write("one", [["5", "1"]], records)
+model = ForetimeCostModel(bundle, library=library)
+assert model.update_from_database(database) == 2
+lines = [json.loads(line) for line in model.records]
+assert [line.get("runtime") for line in lines] == [0.003, None] and lines[1]["failed"], lines
+assert json.loads(lines[0]["program"])["attrs"]["target"] == "llvm -mcpu=core-avx2", lines
+os.remove(os.path.join(database, "database_tuning_record.json"))
+try:
+    model.update_from_database(database)
+except FileNotFoundError as error:
+    print(error)
+try:
+    model.update_from_database(write("two", [["5"]], []))
+except ValueError as error:
+    print(error)
+"""
+REFUSED = """
+try:
+    ForetimeCostModel(bundle, library=library)
+except foretime.ForetimeError as error:
+    print(error)
 """
 
 
 class Interface(FolderTest):
-    def run_with(self, version, script):
-        for name, text in FILES.items():
-            path = self.folder / "tvm" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(textwrap.dedent(text).replace("{version}", version))
-        bundle = self.folder / "bundle"
-        bundle.write_bytes(b"2")
-        (self.folder / "saved").unlink(missing_ok=True)  # this bundle is no real one, so it would not be replaced
-        path = os.pathsep.join([str(self.folder), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    def run_with(self, generation, script, kind=b"2"):
+        folder = self.folder / generation
+        folder.mkdir(exist_ok=True)
+        write_package(folder, generation)
+        bundle = folder / "bundle"
+        bundle.write_bytes(kind)
+        path = os.pathsep.join([str(folder), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.run(
-            [sys.executable, "-B", "-c", script, bundle, fake_library(), self.folder / "saved"],
+            [sys.executable, "-B", "-c", HEAD + script, bundle, fake_library(), folder],
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": path},
             check=False,
         )
 
-    def test_models_are_called_as_tvm_calls_them(self):
-        for version in ("0.14.0", "0.19.0", "0.20.dev0"):
-            done = self.run_with(version, SCRIPT)
-            self.assertEqual((done.returncode, done.stdout), (0, "well\n"), done.stderr)
+    def outputs(self, script, kind=b"2"):
+        """(generation, standard output) of a script that runs well."""
+        for generation in GENERATIONS:
+            with self.subTest(generation):
+                done = self.run_with(generation, script, kind)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                yield generation, done.stdout
 
-    def test_versions_whose_programs_cannot_be_read_are_refused(self):
-        for version in ("0.21.0", "0.26.0", "1.0.dev0"):
-            done = self.run_with(version, "import foretime.meta_schedule")
-            self.assertIn(
-                f"ImportError: TVM {version}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20",
-                done.stderr,
-            )
+    def test_models_are_called_as_tvm_calls_them(self):
+        for _, output in self.outputs(CALLS):
+            self.assertEqual(output, "well\n")
+
+    def test_candidates_that_cannot_be_read_are_average_until_there_are_no_others(self):
+        for _, output in self.outputs(UNREADABLE):
+            self.assertIn("none of 100 candidates", output)
+            self.assertIn("a module of 2 functions of TIR, expected one", output)
+
+    def test_learns_during_a_search(self):
+        for _, output in self.outputs(FINE_TUNING):
+            self.assertEqual(output, "['dags.jsonl', 'finetuned-1.foretime', 'records.json'] 1\n")
+
+    def test_databases_are_read(self):
+        for generation, output in self.outputs(DATABASES):
+            self.assertIn("database_tuning_record.json: no such file", output)
+            self.assertIn(f"no workload that TVM {GENERATIONS[generation][0]} reads", output)
+
+    def test_bundles_of_other_inputs_are_refused(self):
+        for _, output in self.outputs(REFUSED, b"0"):
+            self.assertIn("scores candidates of XLA graphs (layout), expected a model of programs for CPUs", output)
+
+    def test_tvm_without_meta_schedule_is_refused(self):
+        generation = "tvm_ffi"
+        self.run_with(generation, "")
+        for folder in sorted((self.folder / generation / "tvm" / "meta_schedule").rglob("*"), reverse=True):
+            folder.rmdir() if folder.is_dir() else folder.unlink()
+        (self.folder / generation / "tvm" / "meta_schedule").rmdir()
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", "import foretime.meta_schedule"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder / generation), str(ROOT / "python")])},
+            check=False,
+        )
+        self.assertIn("ImportError: TVM 0.22.0 has no MetaSchedule under the names of TVM 0.10 and later", done.stderr)
