@@ -91,9 +91,10 @@ class Writer:
 
     def _function(self, function: Any) -> int:
         parameters, buffers = [], []
-        bound = dict(function.buffer_map.items()) if hasattr(function, "buffer_map") else {}
+        bound = getattr(function, "buffer_map", {}).items()
+        buffer_of = {hash(parameter): buffer for parameter, buffer in bound}  # TVM's variables make == an expression
         for parameter in function.params:
-            buffer = bound.get(parameter, parameter if is_buffer(parameter) else None)
+            buffer = buffer_of.get(hash(parameter), parameter if is_buffer(parameter) else None)
             if buffer is None:
                 parameters.append(self._variable(parameter))
                 continue
