@@ -38,7 +38,7 @@ void run(const std::string& path, const std::string& member) {
     for (const auto& text : texts) reader.read(text, "text", trees);
     nodes = trees.nodes();
   });
-  const double whole = bench::best_seconds(kPasses, bench::wall_seconds, [&] { read_tir_groups(path, member); });
+  const double whole = bench::best_seconds(kPasses, bench::wall_seconds, [&] { read_tir_groups({path}, member); });
   const auto programs = static_cast<double>(texts.size());
   fmt::print("{} programs, {:.0f} tree nodes and {:.1f} kB of text each\n", texts.size(),
              static_cast<double>(nodes) / programs, static_cast<double>(bytes) / programs / 1e3);

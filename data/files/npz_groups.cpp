@@ -377,7 +377,7 @@ Group read_program(const NpzReader& file, const Featurizer* featurizer) {
   group.candidate_ids = file.read_text("id", rule);
   group.runtimes = std::move(runtimes);
   group.graphs =
-      featurizer ? featurizer->graphs(std::move(trees), group.flops.span()) : program_graphs(std::move(trees));
+      featurizer ? featurizer->graphs(std::move(trees), group.flops.span(), "") : program_graphs(std::move(trees));
   return group;
 }
 

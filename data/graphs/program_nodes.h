@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/graphs/group.h"
@@ -47,8 +48,8 @@ class Featurizer {
   virtual std::string name() const = 0;  // value of data.representation
   virtual int64_t feature_count() const = 0;
   /// Returns one graph for each tree. `operations`, [trees], are the numbers of arithmetic operations of the programs,
-  /// or empty if unknown. Throws DataError for a program that cannot be converted.
-  virtual GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const = 0;
+  /// or empty if unknown; `target`: TVM's, or "". Throws DataError for a program that cannot be converted.
+  virtual GraphBlock graphs(ProgramNodes trees, std::span<const double> operations, std::string_view target) const = 0;
 };
 using FeaturizerPtr = std::shared_ptr<const Featurizer>;
 

@@ -113,7 +113,7 @@ std::vector<double> Model::seconds(std::span<const float> scores, std::span<cons
 
 data::FeaturizerPtr featurizer_of(const ScoringSpec& spec) {
   return data::make_featurizer(spec.representation.value_or(configs::Representation::ast),
-                               spec.hardware.value_or(data::Hardware()), spec.feature_count);
+                               spec.hardware.value_or(data::Hardware()), spec.feature_count, spec.machines);
 }
 
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {

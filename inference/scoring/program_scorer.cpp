@@ -292,7 +292,8 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
     data::TreeProgram loops;
     data::LoopProgram program;
   };
-  const auto hardware = model.spec().hardware.value_or(data::Hardware());
+  const auto& spec = model.spec();
+  const auto unnamed = spec.hardware.value_or(data::Hardware());
   const bool loops = model.kind() == ModelKind::loops;
   return score_texts(model, programs.size(), [&](ProgramPart& part) {
     return [&, reader = std::make_shared<Reader>()](int64_t place) {
@@ -301,7 +302,8 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
       if (functions != 1) throw DataError("{} functions, expected one program a text", functions);
       if (!loops) return part.add(place, data::program_graphs(std::move(tree)));
       reader->loops.read(tree, 0, reader->program);
-      part.add(place, reader->program, 0.0, hardware);
+      const auto& target = reader->trees.target();
+      part.add(place, reader->program, 0.0, target.empty() ? unnamed : spec.machines.hardware_of_tir(target));
     };
   });
 }

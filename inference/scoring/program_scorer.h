@@ -54,8 +54,9 @@ class WorkloadScorer {
   std::unique_ptr<Pool> pool_;  // readers of records, whose memory is reused
 };
 
-/// Scores texts, each the save_json of a PrimFunc or of an IRModule with one. Other texts, and programs of more than
-/// 131,072 nodes, are not scored. Throws WrongKind if the model does not score programs.
+/// Scores texts, each the save_json of a PrimFunc or of an IRModule with one, on the hardware of the text's target
+/// (Machines::hardware_of_tir), by default that of the training data. Other texts, programs for GPUs, and programs of
+/// more than 131,072 nodes are not scored. Throws WrongKind if the model does not score programs.
 ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs);
 
 }  // namespace foretime::inference

@@ -444,7 +444,7 @@ void run_files(std::string_view bytes) {
       data::form_of(path);
       for (const data::Featurizer* const graphs : {static_cast<const data::Featurizer*>(nullptr), featurizer.get()}) {
         done([&] {
-          for (const auto& group : data::read_tir_groups(path, "", {}, graphs)) use(group);
+          for (const auto& group : data::read_tir_groups({path}, "", {}, graphs)) use(group);
         });
       }
       done([&] { require(!to_json(data::inspect_tir(path)).empty(), "a report is text", ""); });

@@ -259,12 +259,14 @@ class LoopGraphs : public ProgramGraphs {
 /// Makes graphs of the loop programs of trees.
 class LoopFeaturizer : public Featurizer {
  public:
-  LoopFeaturizer(configs::Representation representation, const Hardware& hardware, int64_t columns)
-      : representation_(representation), hardware_(hardware), columns_(columns) {}
+  LoopFeaturizer(configs::Representation representation, const Hardware& hardware, int64_t columns,
+                 const Machines& machines)
+      : representation_(representation), hardware_(hardware), columns_(columns), machines_(machines) {}
   std::string name() const override { return word_of(representation_); }
   int64_t feature_count() const override { return columns_; }
-  GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
-    const auto graphs = make_program_graphs(representation_, hardware_, columns_);
+  GraphBlock graphs(ProgramNodes trees, std::span<const double> operations, std::string_view target) const override {
+    const auto hardware = target.empty() ? hardware_ : machines_.hardware_of_tir(target);
+    const auto graphs = make_program_graphs(representation_, hardware, columns_);
     TreeProgram reader;
     LoopProgram program;
     for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
@@ -278,6 +280,7 @@ class LoopFeaturizer : public Featurizer {
   configs::Representation representation_;
   Hardware hardware_;
   int64_t columns_;
+  Machines machines_;
 };
 
 }  // namespace
@@ -295,10 +298,11 @@ std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation repre
   return nullptr;
 }
 
-FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns) {
+FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns,
+                              const Machines& machines) {
   const int64_t all = program_columns(representation);
   if (all == 0) return nullptr;  // the trees as they are
-  return std::make_shared<LoopFeaturizer>(representation, hardware, columns > 0 ? columns : all);
+  return std::make_shared<LoopFeaturizer>(representation, hardware, columns > 0 ? columns : all, machines);
 }
 
 Hardware hardware_of(const configs::HardwareSettings& settings) {

@@ -6,6 +6,7 @@
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/loop_program.h"
+#include "data/frontends/loops/machines.h"
 #include "data/graphs/group.h"
 #include "data/graphs/program_nodes.h"
 
@@ -69,7 +70,9 @@ Hardware hardware_of(const configs::HardwareSettings& settings);
 
 /// Returns the featurizer that makes the graphs of make_program_graphs from syntax trees, with its `columns`; null for
 /// `ast`, which keeps the trees.
-FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0);
+/// Programs with a target run on what `machines` know of it (Machines::hardware_of_tir), others on `hardware`.
+FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0,
+                              const Machines& machines = {});
 /// Returns the featurizer for the representation and the hardware in `settings`; null for `ast`.
 inline FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0) {
   return make_featurizer(settings.representation, hardware_of(settings.hardware), columns);

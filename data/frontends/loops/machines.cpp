@@ -81,6 +81,12 @@ Hardware Machines::hardware_of(std::string_view target, const HardwareParameters
   return hardware;
 }
 
+Hardware Machines::hardware_of_tir(std::string_view target) const {
+  if (is_gpu_target(target))
+    throw DataError("target '{:.200}': expected one for CPUs, since threads of GPUs are not read from TIR", target);
+  return hardware_of(target, {.cores = target_number(target, "-num-cores").value_or(1)});
+}
+
 Machines read_machines(const std::vector<std::string>& paths, const std::filesystem::path& root) {
   std::vector<Machine> machines;
   for (const auto& path : paths) {

@@ -36,6 +36,9 @@ class Machines {
   /// hardware, with the record's limits of threads and shared memory of a block where they are above 0. For unknown
   /// machines: hardware_of_target, or gpu_of_target with its errors. Throws DataError if only one of both is a GPU.
   Hardware hardware_of(std::string_view target, const HardwareParameters& parameters) const;
+  /// Returns the hardware on which a CPU's program of TIR runs, from its target alone: that of hardware_of, with the
+  /// cores that -num-cores= gives, by default one. Throws DataError for a GPU's target.
+  Hardware hardware_of_tir(std::string_view target) const;
   const std::vector<Machine>& all() const { return machines_; }
 
  private:

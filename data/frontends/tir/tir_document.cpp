@@ -97,7 +97,8 @@ void refuse_later_forms(dom::element document, std::string_view origin) {
   const auto minor = take_number<int64_t>(digits).value_or(0);
   if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
   fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, "
-                           "which Foretime does not read: expected that of TVM 0.8 to 0.20",
+                           "which Foretime does not read: expected that of TVM 0.8 to 0.20, "
+                           "or what foretime.tir_program writes with any TVM",
                            version.empty() ? "0.22 or later" : version));
 }
 
@@ -182,8 +183,6 @@ struct TirDocument::Parser {
 
 TirDocument::TirDocument() : parser_(std::make_unique<Parser>()) {}
 TirDocument::~TirDocument() = default;
-TirDocument::TirDocument(TirDocument&&) noexcept = default;
-TirDocument& TirDocument::operator=(TirDocument&&) noexcept = default;
 
 double TirDocument::real(int64_t node, size_t field) const { return std::bit_cast<double>(this->field(node, field)); }
 
@@ -198,6 +197,7 @@ void TirDocument::parse(std::string_view text, const std::string& origin) {
   texts_.clear();
   decoded_.clear();
   version_.clear();
+  target_.clear();
   if (text.size() > kMaxTextBytes)
     fail(origin, fmt::format("{} bytes of JSON, expected at most {}", text.size(), kMaxTextBytes));
   dom::element document;
@@ -207,8 +207,9 @@ void TirDocument::parse(std::string_view text, const std::string& origin) {
   dom::array nodes;
   if (document["nodes"].get(nodes) != simdjson::SUCCESS || document["root"].get(root_) != simdjson::SUCCESS)
     fail(origin, "expected an object with root (a number) and nodes (a list), as tvm.ir.save_json writes it");
-  std::string_view version;
-  if (document["attrs"]["tvm_version"].get(version) == simdjson::SUCCESS) version_ = version;
+  std::string_view word;
+  if (document["attrs"]["tvm_version"].get(word) == simdjson::SUCCESS) version_ = word;
+  if (document["attrs"]["target"].get(word) == simdjson::SUCCESS) target_ = word;
   parser_->origin = origin;
   parser_->node = 0;
   for (const dom::element element : nodes) {

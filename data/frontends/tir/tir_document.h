@@ -73,8 +73,6 @@ class TirDocument {
 
   TirDocument();
   ~TirDocument();
-  TirDocument(TirDocument&&) noexcept;
-  TirDocument& operator=(TirDocument&&) noexcept;
 
   /// Overwrites this object with a text. A field that a node lacks becomes kMissing. Throws DataError, starting with
   /// `origin`, if the text is not JSON of this form, has more than 2^28 bytes, a field is not a number, the root is not
@@ -84,6 +82,7 @@ class TirDocument {
   int64_t size() const { return nodes_.size(); }
   int64_t root() const { return root_; }                   // number of the root node
   const std::string& version() const { return version_; }  // attrs.tvm_version; "" if it is missing
+  const std::string& target() const { return target_; }  // attrs.target, the program's TVM target; "" if it is missing
   const TirType& type(int64_t node) const { return *nodes_[node].type; }
   /// Returns the value of the field at index `field` of the node's TirType::fields: a reference or a whole number.
   /// Returns kMissing if the node lacks the field, and the bits of a double if the field's role is real.
@@ -107,7 +106,7 @@ class TirDocument {
 
   std::unique_ptr<Parser> parser_;
   int64_t root_ = 0;
-  std::string version_;
+  std::string version_, target_;
   std::vector<Node> nodes_;
   std::vector<int64_t> values_;
   std::deque<std::string> decoded_;      // names decoded from base64

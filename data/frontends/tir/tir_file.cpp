@@ -142,6 +142,7 @@ namespace {
 
 /// Collects the programs of a workload.
 struct Workload {
+  std::string target;
   ProgramNodes trees;
   std::vector<double> runtimes;
   std::vector<std::string> ids;
@@ -154,8 +155,8 @@ Group to_group(const std::string& name, Workload workload, const Featurizer* fea
   group.unit = RuntimeUnit::seconds;
   group.candidates = workload.trees.graphs();
   if (std::ranges::find(workload.runtimes, 0.0) != workload.runtimes.end()) std::ranges::fill(workload.runtimes, 0.0);
-  group.graphs =
-      featurizer ? featurizer->graphs(std::move(workload.trees), {}) : program_graphs(std::move(workload.trees));
+  group.graphs = featurizer ? featurizer->graphs(std::move(workload.trees), {}, workload.target)
+                            : program_graphs(std::move(workload.trees));
   group.runtimes = std::move(workload.runtimes);
   group.candidate_ids = std::move(workload.ids);
   return group;
@@ -178,6 +179,10 @@ class Workloads {
       const std::string origin = fmt::format("{}: {}", path.string(), record.id);
       const int64_t trees = reader_.read(choose_text(record, member_, origin), origin, workload.trees);
       if (trees != 1) throw DataError("{}: {} functions, expected one program a record", origin, trees);
+      if (fresh) workload.target = reader_.target();
+      if (workload.target != reader_.target())
+        throw DataError("{}: target '{}', expected '{}' as in workload {}", origin, reader_.target(), workload.target,
+                        name);
       if (!std::in_range<int32_t>(workload.trees.nodes()))
         throw DataError("{}: workload {}: more than 2^31 - 1 nodes", path.string(), name);
       workload.runtimes.push_back(record.runtime);
@@ -200,11 +205,6 @@ class Workloads {
 
 }  // namespace
 
-std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits, const Featurizer* featurizer) {
-  return read_tir_groups(std::vector<std::filesystem::path>{path}, member, limits, featurizer);
-}
-
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
                                    const TirLimits& limits, const Featurizer* featurizer) {
   Workloads workloads(member, limits);
@@ -219,7 +219,7 @@ int64_t pack_tir(const std::filesystem::path& out, const std::vector<std::filesy
   PackedWriter writer(out);
   int64_t groups = 0;
   for (const auto& file : files) {
-    for (const Group& group : read_tir_groups(file, member, limits)) {
+    for (const Group& group : read_tir_groups({file}, member, limits)) {
       writer.add(group);
       ++groups;
     }
@@ -250,8 +250,7 @@ std::string join(const std::vector<std::pair<std::string, int64_t>>& rows) {
 std::string versions_of(const TirSummary& summary) {
   std::string text;
   for (const auto& [version, count] : summary.versions)
-    text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", version.empty() ? "not named" : version,
-                        is_known_tvm_version(version) ? "" : ", outside v0.8 to v0.14", count);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", version.empty() ? "not named" : version, count);
   return text;
 }
 

@@ -46,15 +46,12 @@ class TirFile {
 /// DataError, starting with `origin`, if the record lacks the member, or has several texts and `member` is empty.
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
 
-/// Reads the programs of a file as groups of kind program, one group for each workload in the order of the workloads'
-/// first records. Records without a workload form a group with the file's name, without extensions. The graphs are
-/// those of `featurizer`; if it is null, they are syntax trees with the node features of packed trees. `member` selects
-/// the text of each record (choose_text). If a record has no run time, all run times of its group become 0. Throws
-/// DataError for an unreadable file, an invalid text or one of several functions, and without records; StorageError.
-std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
-/// Reads groups of several files like the function above; records of one workload form one group, also from several
-/// files. With more than one file, candidates' ids begin with the file's name without extensions and a colon.
+/// Reads the programs of files as groups of kind program, one group for each workload in the order of the workloads'
+/// first records, also from several files. Records without a workload form a group with their file's name, without
+/// extensions; with more than one file, candidates' ids begin with that name and a colon. The graphs are those of
+/// `featurizer`; if it is null, they are syntax trees with the node features of packed trees. `member` selects the text
+/// of each record (choose_text). If a record has no run time, all run times of its group become 0. Throws DataError for
+/// an unreadable file, an invalid text or one of several functions, two targets in a group, no record; StorageError.
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
 

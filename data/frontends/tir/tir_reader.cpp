@@ -6,13 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/numbers.h"
 #include "data/frontends/tir/tir_unfolder.h"
 
 namespace foretime::data {
 namespace {
-
-constexpr int64_t kOldestMinor = 8, kNewestMinor = 14;
 
 /// The PrimFuncs of an IRModule, or the root itself where it is an expression, a statement or a function.
 std::vector<int64_t> tree_roots(const TirDocument& document, const std::string& origin) {
@@ -44,16 +41,6 @@ std::vector<int64_t> tree_roots(const TirDocument& document, const std::string& 
 
 TirReader::TirReader(const TirLimits& limits) : unfolder_(std::make_unique<TirUnfolder>(limits)) {}
 TirReader::~TirReader() = default;
-TirReader::TirReader(TirReader&&) noexcept = default;
-TirReader& TirReader::operator=(TirReader&&) noexcept = default;
-
-bool is_known_tvm_version(std::string_view version) {
-  constexpr std::string_view kMajor = "0.";
-  if (!version.starts_with(kMajor)) return false;
-  version.remove_prefix(kMajor.size());
-  const auto minor = take_number<int64_t>(version).value_or(0);
-  return minor >= kOldestMinor && minor <= kNewestMinor;
-}
 
 int64_t TirReader::read(std::string_view text, const std::string& origin, ProgramNodes& trees) {
   document_.parse(text, origin);

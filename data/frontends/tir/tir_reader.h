@@ -33,9 +33,6 @@ struct TirSummary {
 
 class TirUnfolder;
 
-/// Returns whether a TVM version is 0.8 to 0.14, whose types TirReader knows. It also reads others before 0.21.
-bool is_known_tvm_version(std::string_view version);
-
 /// Reads `tvm.ir.save_json` text of TVM into the syntax trees of a program group. A document holds one tree, or an
 /// IRModule with one tree for each PrimFunc, in the order of the IRModule's functions.
 ///
@@ -46,8 +43,6 @@ class TirReader {
  public:
   explicit TirReader(const TirLimits& limits = {});
   ~TirReader();
-  TirReader(TirReader&&) noexcept;
-  TirReader& operator=(TirReader&&) noexcept;
 
   /// Appends the trees of the document `text` to `trees` and returns their number. Throws DataError, starting with
   /// `origin`, for invalid text, a root that is no tree and no IRModule with a PrimFunc, or trees above the limits;
@@ -55,6 +50,8 @@ class TirReader {
   int64_t read(std::string_view text, const std::string& origin, ProgramNodes& trees);
 
   const TirSummary& summary() const { return summary_; }
+  /// Returns the TVM target that the last document names; "" if it names none. TVM's own texts name none.
+  const std::string& target() const { return document_.target(); }
 
  private:
   /// Adds the trees from number `first_tree` on to the summary.

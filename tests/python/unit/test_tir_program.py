@@ -1,5 +1,6 @@
 """How programs of TVM become text, by stand-ins for the classes of TVM's releases; with a library, how the text is read."""
 import json
+import os
 import pathlib
 import tempfile
 import types
@@ -169,3 +170,22 @@ class Programs(FolderTest):
         )
         self.assertEqual(scores[0], scores[1])
         self.assertNotEqual(scores[0], scores[2])
+
+    def test_the_machine_of_the_target_counts(self):
+        import foretime
+
+        if not os.environ.get("FORETIME_LIBRARY"):
+            self.skipTest("needs FORETIME_LIBRARY")
+        model = foretime.open("x86-cpu")
+        with tempfile.TemporaryDirectory() as folder:
+            program = load_programs(folder, "s_tir").matmul()
+        targets = (
+            "llvm -mcpu=znver5 -num-cores=2",
+            "llvm -mcpu=core-avx2 -num-cores=2",
+            "llvm -mcpu=znver5 -num-cores=1",
+        )
+        scores = model.score_tir([program_text(program, target) for target in targets])
+        self.assertEqual(len(set(scores)), 3, scores)
+        refused = model.score_tir([program_text(program, "cuda -arch=sm_80")])
+        self.assertFalse(refused[0] < float("inf"))
+        self.assertIn("expected one for CPUs", model.failure())

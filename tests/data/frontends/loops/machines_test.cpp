@@ -50,6 +50,14 @@ TEST(Machines, RatesAreThoseOfTheVectorsAndCoresThatAProgramHas) {
   EXPECT_EQ(unknown, hardware_of_target("llvm -mcpu=znver4", 8));
 }
 
+TEST(Machines, ProgramsOfTirRunOnTheCoresOfTheirTarget) {
+  const Machines machines({machine("m")});
+  const std::string target = "llvm -mcpu=core-avx2 -model=m -num-cores=2";
+  EXPECT_EQ(machines.hardware_of_tir(target), machines.hardware_of(target, {.cores = 2}));
+  EXPECT_EQ(machines.hardware_of_tir("llvm").cores, 1);
+  EXPECT_MESSAGE(testing::message_of<DataError>([&] { machines.hardware_of_tir("cuda -arch=sm_80"); }), "-arch=sm_80");
+}
+
 TEST(Machines, TwoOfOneNameAreRefused) {
   EXPECT_MESSAGE(testing::message_of<DataError>([] { Machines({machine("m"), machine("m")}); }));
   EXPECT_MESSAGE(testing::message_of<DataError>([] { Machines({machine("a", {"llvm"}), machine("b", {"llvm"})}); }));

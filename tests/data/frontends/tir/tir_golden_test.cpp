@@ -253,7 +253,7 @@ TEST(TirGolden, EqualsTheReference) {
 
 /// A model that was trained on packed trees sees the same group, whichever way the programs come in.
 TEST(TirGolden, GroupsEqualPackedTrees) {
-  const auto groups = read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", "before_lowering");
+  const auto groups = read_tir_groups({samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz"}, "before_lowering");
   ASSERT_EQ(groups.size(), 12u);
   for (const Group& group : groups) {
     SCOPED_TRACE(group.name);
@@ -283,7 +283,7 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
   const auto file = samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", out = scratch.path() / "tir.foretime";
   EXPECT_EQ(pack_tir(out, {file}, "lowered"), 12);
   EXPECT_EQ(verify_packed(out), 12);
-  for (const Group& group : read_tir_groups(file, "lowered")) {
+  for (const Group& group : read_tir_groups({file}, "lowered")) {
     const auto headers = packed_headers(out);
     const auto found = std::ranges::find_if(headers, [&](const auto& header) { return header.name == group.name; });
     ASSERT_NE(found, headers.end());
@@ -295,7 +295,7 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
 
 TEST(TirGolden, AmbiguousMemberIsNamed) {
   EXPECT_THAT(testing::message_of<DataError>(
-                  [&] { read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", ""); }),
+                  [&] { read_tir_groups({samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz"}, ""); }),
               ::testing::HasSubstr("before_lowering, lowered"));
 }
 

@@ -348,11 +348,6 @@ TEST(TirReader, NamesInBase64) {
   EXPECT_THROW(decode_tir_repr("A*==", "text"), DataError);
 }
 
-TEST(TirReader, Versions) {
-  for (const char* known : {"0.8.0", "0.14.0", "0.9.dev0"}) EXPECT_TRUE(is_known_tvm_version(known)) << known;
-  for (const char* other : {"", "0.7.0", "0.15.0", "1.0", "0.x"}) EXPECT_FALSE(is_known_tvm_version(other)) << other;
-}
-
 TEST(TirReader, LaterFormsAreRefusedByTheirVersion) {
   // As src/ffi/extra/serialization.cc of tvm-ffi writes a text, and as src/node/serialization.cc of TVM 0.21 does.
   const std::string newest = R"({"root_index": 2, "nodes": [{"type": "None"}, {"type": "ffi.Array", "data": []},
@@ -385,7 +380,7 @@ TEST(TirFile, OneTextOrLines) {
   const auto report = inspect_tir(whole);
   EXPECT_EQ(report.records, 1);
   EXPECT_EQ(report.members.at("").trees, 1);
-  const auto groups = read_tir_groups(whole, "");
+  const auto groups = read_tir_groups({whole}, "");
   EXPECT_EQ(groups.at(0).candidate_ids.at(0), "program.json");
   EXPECT_FALSE(groups.at(0).labelled());
 
@@ -400,6 +395,25 @@ TEST(TirFile, OneTextOrLines) {
   EXPECT_MESSAGE(mixed.first_failures.at(0), "lines.jsonl:4");
   EXPECT_THAT(to_text(mixed), HasSubstr("could not be read: 2"));
   EXPECT_THAT(to_json(mixed), HasSubstr("\"failures\": 2"));
+}
+
+TEST(TirFile, ProgramsOfAWorkloadHaveOneTarget) {
+  testing::Scratch scratch;
+  TirText text;
+  text.root(text.function(text.evaluate(text.integer(2))));
+  const auto file = scratch.path() / "programs.jsonl";
+  const auto write = [&](const std::vector<std::string>& targets) {
+    std::ofstream out(file);
+    for (const auto& target : targets) {
+      text.json()["attrs"]["target"] = target;
+      out << nlohmann::json{{"workload", "w"}, {"program", text.text()}} << "\n";
+    }
+  };
+  write({"llvm -mcpu=znver4", "llvm -mcpu=znver4"});
+  EXPECT_EQ(read_tir_groups({file}, "").at(0).candidates, 2);
+  write({"llvm -mcpu=znver4", "llvm"});
+  EXPECT_MESSAGE(testing::message_of<DataError>([&] { read_tir_groups({file}, ""); }), "programs.jsonl: line 2", "llvm",
+                 "w");
 }
 
 TEST(TirFile, DamagedGzip) {
@@ -427,7 +441,7 @@ TEST(TirFile, DamagedGzip) {
         }
       },
       DataError);
-  EXPECT_THROW(read_tir_groups(file, ""), DataError);
+  EXPECT_THROW(read_tir_groups({file}, ""), DataError);
   EXPECT_EQ(form_of(scratch.path() / "missing"), FileForm::unknown);
   EXPECT_THROW(TirFile(scratch.path() / "missing"), DataError);
 }
