@@ -10,12 +10,8 @@ from cluster import LIMIT, SOURCE, Cluster, missing, redis_words, wait_for
 from on_cluster import FORETIME, QUICK, SETTINGS
 
 
-SLOW_STEPS = os.environ.get("FORETIME_SLOW_STEPS", "")  # preloaded, it leaves the cores to other tests
-
-
 class ApartTest(unittest.TestCase):
     HOSTS = 3
-    PRELOADED = ""  # into agents and their jobs
 
     def setUp(self):
         if why := missing(redis=True):
@@ -45,11 +41,7 @@ class ApartTest(unittest.TestCase):
         self.addCleanup(log.close)
         words = " ".join(f"'{word}'" for word in ("agent", "--name", host, "--data-root", "/", *options))
         process = self.cluster.start(
-            host,
-            f"echo $$ > /tmp/agent.pid; LD_PRELOAD='{self.PRELOADED}' exec '{FORETIME}' {words}",
-            stdout=log,
-            stderr=log,
-            **where,
+            host, f"echo $$ > /tmp/agent.pid; exec '{FORETIME}' {words}", stdout=log, stderr=log, **where
         )
         self.agents.append(process)
         return process
@@ -64,7 +56,7 @@ class ApartTest(unittest.TestCase):
 class FarRankTest(ApartTest):
     LAUNCHER = (
         "mpirun -n {ranks} --host h3:2 --bind-to none -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP -x FORETIME_PROGRESS_TOKEN "
-        f"-x LD_PRELOAD={SLOW_STEPS} "
+        f"-x LD_PRELOAD={os.environ.get('FORETIME_SLOW_STEPS', '')} "  # leaves the cores to other tests
         "--mca odls_base_sigkill_timeout 5 {command}"
     )
 
@@ -121,7 +113,6 @@ class NoSharedFolderTest(ApartTest):
     """The fourth host runs nothing."""
 
     HOSTS = 4
-    PRELOADED = SLOW_STEPS
 
     def has_left_work(self, host, id):
         """Kills the agent of a host; whether the job must then continue on another host.
@@ -157,11 +148,7 @@ class NoSharedFolderTest(ApartTest):
             "submit",
             SOURCE / "configs/sweeps/quickstart.yaml",
             f"data.root={SOURCE}/samples/resnet18_conv2d",
-            # Each lasts until its agent is killed, a fifth of a second for each line that it logs.
-            "trainer.steps=300",
-            "trainer.log_every=5",
-            "sampler.candidates_per_group=8",
-            "data.max_eval_candidates=20",
+            "trainer.steps=600",  # so that each lasts until its agent is killed
         )
         # What agents and jobs write is in /tmp, which each host has for itself; they read the checkout alone.
         options = ["--artifacts", "redis", "--runs", "/tmp/runs", "--cpus", 1, "--lease-seconds", 3, "--until-empty"]
