@@ -58,7 +58,6 @@ COMMANDS = {
         "layouts.pb",
         True,
     ),
-    "report": (("report", "run", "-o", "{}"), "out.html", "run/metrics.jsonl", True),
     "add-machine": (
         ("bundle", "add-machine", "loops.foretime", "machine.yaml", "-o", "{}"),
         "out.foretime",
@@ -78,8 +77,8 @@ COMMANDS = {
     "measure json": (("target", "measure", "--json", *QUICK, "-o", "{}"), "out.json", None, True),
     "evaluate": (("evaluate", "run", "--rankings", "{}"), "out.csv", "run/config.yaml", True),
 }
-if not HAS_BOARD:
-    COMMANDS.pop("report")
+if HAS_BOARD:  # the last: messages are compared in this order
+    COMMANDS["report"] = (("report", "run", "-o", "{}"), "out.html", "run/metrics.jsonl", True)
 TEXT = {"rank csv", "rank json", "rank submission", "report", "measure", "measure json", "evaluate"}
 
 
